@@ -9,7 +9,7 @@ import msgspec
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.planning.request import EvalLimits, EvalRequest
 from assay.agenteval.service import EVIDENCE, AgentEvalService, read_scored_units
-from assay.agenteval.suites.suite import read_suite
+from assay.agenteval.suites.suite import read_own_suite
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
@@ -131,7 +131,7 @@ class EvalHost:
         self.service = AgentEvalService(store, self.dependencies)
 
     async def begin(self, suite, **request):
-        read = read_suite(suite)
+        read = read_own_suite(suite)
         plan = await self.service.plan(
             EvalRequest(suite_ref=read.suite_id, agent_id=AGENT, **request), TENANT, read
         )

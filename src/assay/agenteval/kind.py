@@ -12,6 +12,7 @@ from assay.agenteval.planning.request import EvalLimits, overrides_of
 from assay.agenteval.planning.run_header import KIND, EvalHeader, read_request
 from assay.agenteval.results.eval_statistics import read_kinds
 from assay.agenteval.results.scorecard import Scorecard
+from assay.agenteval.scoring.expected_calls import ExpectedToolCalls
 from assay.agenteval.scoring.safety import SafetyInspector
 from assay.agenteval.scoring.safety_records import MODE, read_records
 from assay.agenteval.scoring.scoring import judge_arguments
@@ -25,10 +26,10 @@ from assay.ports import Event, Run, Services, Store
 from assay.ports.agents import Agents, Memory, PackAgents, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
-from assay.protocol.agent_evals import EvalTask
 from assay.protocol.event_record import PendingEvent, decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import JSON
+from assay.protocol.suite_extension import ExtendedTask
 from assay.runs.run_options import TimeBudget
 
 # Live progress of eval runs for clients that follow them (openwop-contract §5.1). It is not logged and has no
@@ -74,7 +75,7 @@ def progress_of(run: Run, event: Event) -> bytes | None:
 KEPT = 64  # runs whose environments are cached
 LiveMemory = Callable[[str, str], Memory]  # takes a tenant and an agent id
 _unpack = msgspec.msgpack.Decoder(TrialUnit).decode
-_task = msgspec.json.Decoder(EvalTask).decode
+_task = msgspec.json.Decoder(ExtendedTask).decode
 _named = msgspec.json.Decoder(NamedTask).decode
 _pack = msgspec.json.encode  # an agent's number may be too large for msgpack
 
@@ -213,7 +214,7 @@ class AgentEvalKind:
             request=request,
             agent=overrides_of(agent, request.configurable),
             time_budget=self._time_budget(known, request),
-            plan=Plan(None, dependencies.registry, dependencies.services),
+            plan=Plan(None, dependencies.registry.with_checks([ExpectedToolCalls]), dependencies.services),
             services=dependencies.services,
             tools=dependencies.tools if dependencies.pack_tools or request.definition is None else None,
             memory=memory,

@@ -10,12 +10,14 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.planning.run_header import EvalHeader
+from assay.agenteval.scoring.expected_calls import MEMBER as TOOL_CALLS
+from assay.agenteval.scoring.expected_calls import calls_of
 from assay.agenteval.scoring.safety import SafetyInspector, SafetyResult, TrialFacts
 from assay.agenteval.scoring.safety_records import is_blocking
 from assay.agenteval.scoring.scoring import checks_of, context_of, score_of
 from assay.agenteval.scoring.task_checks import CheckedTrial, check_trial
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
-from assay.agents.invocation import Invocation, invoke
+from assay.agents.invocation import MAX_ATTEMPTS, Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
@@ -31,6 +33,7 @@ from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, 
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
+from assay.protocol.suite_extension import extension_of
 from assay.results.tally import Tally
 from assay.runs.run_options import TimeBudget
 
@@ -211,6 +214,10 @@ class TrialRunner:
         usages = [step.usage for step in self._invocation.steps if isinstance(step, UsageStep)]
         metadata |= usage_metadata(usages, free=environment.request.free)
         metadata |= {"step_ms": times} if (times := self._step_times()) else {}
+        if extension_of(task) is not None:
+            attempts = self._invocation.attempts
+            cut = len(attempts) >= MAX_ATTEMPTS
+            metadata[TOOL_CALLS] = calls_of(attempts, self._invocation.steps, cut=cut)
         context = context_of(task, finish, metadata, checks)
         scorer = environment.plan.scorer_for(0, context)
         if self._fault is None and not scorer.waits:

@@ -14,7 +14,7 @@ from assay.agenteval.results.report import EvalReport, Reason, failure_reasons, 
 from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import plan_checks, recorded_checks
 from assay.agenteval.service import AgentEvalService
-from assay.agenteval.suites.suite import read_suite, read_suite_file
+from assay.agenteval.suites.suite import read_own_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
 from assay.api.evaluation import with_short_forms
 from assay.comparison.gate_verdict import Finding, findings_of
@@ -267,7 +267,7 @@ def suite_from(suite: AgentEvalSuite | Mapping[str, Any] | str, settings: Settin
         return read_suite_file(suite, settings.limits)
     if isinstance(suite, AgentEvalSuite):
         suite = cast("dict[str, Any]", msgspec.json.decode(msgspec.json.encode(suite)))
-    return read_suite(dict(suite))
+    return read_own_suite(dict(suite))
 
 
 def with_model(settings: Settings, model: str | None) -> Settings:

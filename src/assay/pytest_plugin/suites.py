@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
+from assay.agenteval.planning.modes import covered_tasks
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.suites import SuiteRun, run_suite
 from assay.errors import Refusal
@@ -192,16 +193,14 @@ def _selection(items: Iterable[pytest.Item], group: SuiteGroup) -> list[str]:
 def _run(item: pytest.Item, group: SuiteGroup, agent: Any, selected: Sequence[str]) -> SuiteReport:
     partial = len(selected) < len(group.suite.tasks)
     save = not partial and not item.config.getoption("--assay-no-save")
-    tasks = tuple(task for task in group.suite.tasks if task.task_id in selected)
-    suite = msgspec.structs.replace(group.suite, tasks=tasks)
     name = one_line(group.name)
     lines: list[str] = []
     if partial:
         lines.append(
-            f"{name}: {len(tasks)} of {len(group.suite.tasks)} tasks selected; not stored as a run of the suite"
+            f"{name}: {len(selected)} of {len(group.suite.tasks)} tasks selected; not stored as a run of the suite"
         )
     try:
-        run = asyncio.run(_run_suite(group, suite, agent, lines, save=save))
+        run = asyncio.run(_run_suite(group, selected, agent, lines, save=save))
     except Refusal as refusal:
         return SuiteReport(error="\n".join(map(terminal_lines, refusal.lines)))
     if not partial:
@@ -214,10 +213,15 @@ def _run(item: pytest.Item, group: SuiteGroup, agent: Any, selected: Sequence[st
 
 
 async def _run_suite(
-    group: SuiteGroup, suite: AgentEvalSuite, agent: Any, lines: list[str], *, save: bool
+    group: SuiteGroup, selected: Sequence[str], agent: Any, lines: list[str], *, save: bool
 ) -> SuiteRun:
     async with _open_store(lines, save=save) as store:
-        return await run_suite(suite, agent, trials=group.trials, judge=group.judge, store=store)
+        covered = [task.task_id for task in covered_tasks(group.suite, group.suite.modes)]
+        part = len(selected) < len(group.suite.tasks)
+        tasks = [id for id in covered if id in selected] if part else None
+        return await run_suite(
+            group.suite, agent, tasks=tasks, trials=group.trials, judge=group.judge, store=store
+        )
 
 
 @asynccontextmanager

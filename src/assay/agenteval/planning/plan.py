@@ -11,6 +11,7 @@ from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
+from assay.protocol.suite_extension import extended_tasks, extension_of
 
 TAKES_NONE = {  # why, or what to do, by the kind of agent
     "callable": ": add a parameter `ctx` to its function",
@@ -47,7 +48,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
     suite = _suite(facts)
     _check_target(request, card, suite)
     modes, covered = _cover_tasks(request, facts, suite)
-    tasks = _select_tasks(request, suite, modes, covered)
+    tasks = extended_tasks(suite, _select_tasks(request, suite, modes, covered))
     if len(suite.tasks) > limits.max_tasks:
         message = f"expected at most {limits.max_tasks} tasks, got {len(suite.tasks)}"
         raise EvalRefused(Problem("tasks", message), field="evalSuiteRef")
@@ -203,7 +204,12 @@ def _check_judge(facts: EvalFacts, tasks: Tasks) -> None:
 
 
 def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
-    """Step 13: tasks with fixtures need an agent that can use them."""
+    """Step 13: tasks with expectations on tool calls and tasks with fixtures need an agent that can call tools."""
+    expecting = [task.task_id for task in tasks if extension_of(task) is not None]
+    if expecting and not card.takes_tools:
+        message = f"these tasks have expectations on tool calls, and agent {card.agent_id} takes no tools"
+        reason = TAKES_NONE.get(card.kind, "").format(what="tools")
+        raise EvalRefused(Problem("tasks", message + reason), tasks=expecting)
     if live:
         return
     for name, takes in (("tool_responses", card.takes_tools), ("memory_seed", card.takes_memory)):

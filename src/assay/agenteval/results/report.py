@@ -11,6 +11,7 @@ from assay.agenteval.planning.run_header import KIND, RESULTS, part_of, part_tex
 from assay.agenteval.results.eval_statistics import open_log, trials_of
 from assay.agenteval.results.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.results.scorecard import Scorecard, SuiteVerdict, verdict_of
+from assay.agenteval.scoring.expected_calls import ExpectedToolCalls
 from assay.agenteval.scoring.safety_records import (
     MODE,
     SAFETY,
@@ -237,6 +238,8 @@ def failure_reason(result: JSON, pass_score: float) -> str | None:
 
 
 def _mismatch(check: JSON, value: Any) -> str:
+    if check["check_type"] == ExpectedToolCalls.type:
+        return str(check["results"]["reason"])
     arguments = check.get("resolved_arguments", {})
     expected = arguments.get("expected", arguments.get("phrases", {})).get("value")
     if check["check_type"] == "json_schema":

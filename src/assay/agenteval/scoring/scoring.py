@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.scoring.expected_calls import calls_check
 from assay.checks.standard.judge_panel import MAX_ANSWERS, JudgePanel
 from assay.errors import InvalidRequest
 from assay.inputs.context import Context
@@ -16,6 +17,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import CheckResult
+from assay.protocol.suite_extension import extension_of
 
 PASS_SCORE = 0.7  # if the suite has none
 ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})
@@ -50,6 +52,7 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
     gates = [Check(type="json_schema", arguments={"value": "$.output.value", "schema": card.return_schema})]
     if not has_answer(finish):
         return gates if handed and finish.schema_validated is False else [ENDED]
+    calls = extension_of(task)
     expected = task.expected
     assert expected.match is not UNSET or expected.rubric is not UNSET
     scorer = (
@@ -57,7 +60,7 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
         if expected.match is not UNSET
         else judge_check(len(expected.rubric or ()), judge)
     )
-    return [*(gates if handed else []), scorer]
+    return [*(gates if handed else []), *([] if calls is None else [calls_check(calls)]), scorer]
 
 
 def golden_check(match: Match, result: Any) -> Check:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.suites.extension import extend, form_problems, not_here, without_extension
 from assay.agents.fixtures import read_seeds
 from assay.checks.schema_validator import UNLISTED_VIOLATION, Validator, validator_for
 from assay.concurrency.loop_budget import spend
@@ -37,16 +38,36 @@ def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
     try:
         if problems:
             raise InvalidRequest(problems)
-        return read_suite(document)
+        return read_own_suite(document)
     except InvalidRequest as refusal:
         raise InvalidRequest(
             [Problem(_path_of(name, one.place), one.message) for one in refusal.problems]
         ) from None
 
 
+def read_own_suite(document: Any) -> AgentEvalSuite:
+    """Parse a suite of this machine, which may have `x-assay`. An InvalidRequest lists every problem."""
+    document, extension = without_extension(document)
+    if extension is UNSET:
+        return read_suite(document)
+    problems = form_problems(extension)
+    try:
+        suite = read_suite(document)
+    except InvalidRequest as refusal:
+        raise InvalidRequest([*refusal.problems, *problems]) from None
+    if problems:
+        raise InvalidRequest(problems)
+    return extend(suite, extension)
+
+
 def read_suite(document: Any) -> AgentEvalSuite:
-    """Parse a suite. An InvalidRequest lists every problem, also those that the schema cannot express."""
-    if problems := schema_problems(document):
+    """
+    Parse a suite as every host takes it. An InvalidRequest lists every problem, also those that the schema cannot
+    express.
+    """
+    document, extension = without_extension(document)
+    refused = [] if extension is UNSET else not_here(extension)
+    if problems := refused + schema_problems(document):
         raise InvalidRequest(problems + missing_expectations(_readable(document)))
     try:
         suite = msgspec.convert(_with_integers(document), AgentEvalSuite)

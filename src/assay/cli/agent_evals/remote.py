@@ -10,6 +10,7 @@ from msgspec import UNSET
 from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.results.detail import EvalDetail
+from assay.agenteval.suites.extension import not_here
 from assay.api.pack_refs import is_reference
 from assay.api.suites import suite_from
 from assay.cli.agent_evals.run_setup import (
@@ -28,6 +29,7 @@ from assay.comparison.eval_reports import compare_reports
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
+from assay.protocol.suite_extension import ExtendedSuite
 from assay.settings import Settings
 
 _created = msgspec.json.Decoder(RunCreated).decode
@@ -76,6 +78,9 @@ def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[s
     if is_reference(options.suite):
         return _start_reference(options, host), None
     suite = suite_from(options.suite, settings)
+    if isinstance(suite, ExtendedSuite):
+        (problem,) = not_here({"tasks": suite.extension.tasks})
+        raise UsageError(f"--server: {options.suite}: {problem}")
     modes, baseline = options.modes or suite.modes, None
     if options.baseline is not None:
         baseline = _baseline(host, options.baseline, suite)

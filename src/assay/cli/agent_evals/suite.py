@@ -4,11 +4,13 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.agenteval.scoring.expected_calls import pattern_text
 from assay.agenteval.suites.suite import read_suite_file
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
+from assay.protocol.suite_extension import extended_tasks, extension_of
 from assay.settings import load
 
 _MODES = ", ".join(f"{name} ({note})" if note else name for name, note in MODE_NOTES.items())
@@ -74,8 +76,9 @@ def show(*, file: str, json: bool) -> None:
     table = Table(header_style="bold")
     for column in ("task", "input", "expected", "fixtures"):
         table.add_column(column, overflow="fold")
-    for task in document.tasks:
-        table.add_row(task.task_id, _shorten(task.input), _expected_text(task), _fixtures(task))
+    for task in extended_tasks(document, document.tasks):
+        expected = "; ".join([_expected_text(task), *_calls(task)])
+        table.add_row(task.task_id, _shorten(task.input), expected, _fixtures(task))
     page.print(table)
 
 
@@ -96,6 +99,15 @@ def _expected_text(task: EvalTask) -> str:
         return f"{task.expected.match.strategy} {_shorten(task.expected.match.value)}"
     criteria = task.expected.rubric or ()
     return "; ".join(f"{criterion.criterion} ({criterion.weight:g})" for criterion in criteria)
+
+
+def _calls(task: EvalTask) -> list[str]:
+    """`calls orders; never refund with {"all":true}`."""
+    expected = extension_of(task)
+    if expected is None:
+        return []
+    lists = (("calls", expected.must_call), ("never", expected.must_not_call))
+    return [f"{word} {', '.join(map(pattern_text, patterns))}" for word, patterns in lists if patterns]
 
 
 def _fixtures(task: EvalTask) -> str:

@@ -1,0 +1,120 @@
+"""Reads `x-assay` of a suite: expectations on the tool calls of tasks. Every problem has its place."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.checks.standard.has_items import item_key
+from assay.errors import InvalidRequest, Problem
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
+from assay.protocol.json_types import is_list, is_object
+from assay.protocol.suite_extension import (
+    MEMBER,
+    CallPattern,
+    ExtendedSuite,
+    SuiteExtension,
+    TaskExtension,
+)
+from assay.protocol.validation_messages import problems_in
+
+LISTS = ("must_call", "must_not_call")
+LIVE = "live-shadow"  # the one mode without fixtures
+NAMED = 10  # tasks that a refusal names
+SHOWN = 500  # problems
+
+
+def without_extension(document: Any) -> tuple[Any, Any]:
+    """The document without `x-assay`, and `x-assay`; UNSET if it has none."""
+    if not is_object(document) or MEMBER not in document:
+        return document, UNSET
+    return {name: value for name, value in document.items() if name != MEMBER}, document[MEMBER]
+
+
+def not_here(extension: Any) -> list[Problem]:
+    """The refusal of `x-assay` by packs, REST and other hosts. It names the tasks."""
+    tasks: Any = extension.get("tasks") if is_object(extension) else None
+    ids = list(tasks) if is_object(tasks) else []
+    more = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
+    named = f" of {', '.join(str(id)[:100] for id in ids[:NAMED])}{more}" if ids else ""
+    message = (
+        f"expectations{named} that only assay on this machine knows: `assay run`, assay.run_suite and pytest take"
+        " them, packs and servers do not; remove the member"
+    )
+    return [Problem(MEMBER, message)]
+
+
+def form_problems(extension: Any) -> list[Problem]:
+    """What is wrong with `x-assay` whatever the tasks of the suite are."""
+    found = _with_objects(extension)
+    tasks: Any = found.get("tasks") if is_object(found) else None
+    if not is_object(tasks):
+        return problems_in(found, SuiteExtension, MEMBER)
+    problems = problems_in({**found, "tasks": {}}, SuiteExtension, MEMBER)
+    for id, task in tasks.items():
+        problems += problems_in(task, TaskExtension, f"{MEMBER}.tasks.{id[:100]}")
+    return problems[:SHOWN]
+
+
+def extend(suite: AgentEvalSuite, extension: Any) -> ExtendedSuite:
+    """The suite with `x-assay`, which has a valid form. An InvalidRequest lists what does not fit the tasks."""
+    found = msgspec.convert(_with_objects(extension), SuiteExtension)
+    tasks = {task.task_id: task for task in suite.tasks}
+    problems: list[Problem] = []
+    for id, expected in found.tasks.items():
+        place = f"{MEMBER}.tasks.{id[:100]}"
+        if id not in tasks:
+            problems.append(Problem(place, "the suite has no task with this id"))
+        elif expected == TaskExtension():
+            problems.append(Problem(place, f"expected {' or '.join(LISTS)}, got neither"))
+        else:
+            problems += _problems(expected, tasks[id], place, live=set(suite.modes) == {LIVE})
+    if problems:
+        raise InvalidRequest(problems)
+    return ExtendedSuite(**msgspec.structs.asdict(suite), extension=found)
+
+
+def _with_objects(extension: Any) -> Any:
+    """With `{tool: NAME}` in place of each NAME."""
+    tasks: Any = extension.get("tasks") if is_object(extension) else None
+    if not is_object(tasks):
+        return extension
+    return {**extension, "tasks": {id: _task(task) for id, task in tasks.items()}}
+
+
+def _task(task: Any) -> Any:
+    if not is_object(task):
+        return task
+    return {
+        name: [{"tool": one} if isinstance(one, str) else one for one in value]
+        if name in LISTS and is_list(value)
+        else value
+        for name, value in task.items()
+    }
+
+
+def _problems(expected: TaskExtension, task: EvalTask, place: str, *, live: bool) -> Iterator[Problem]:
+    fixtures = () if task.fixtures is UNSET else task.fixtures.tool_responses
+    tools = sorted({one.tool for one in fixtures})
+    for name in LISTS:
+        for at, pattern in enumerate(getattr(expected, name)):
+            if not live and pattern.tool not in tools:
+                there = ", ".join(tools[:NAMED]) or "none"
+                message = (
+                    f"no fixture of the task answers {pattern.tool[:100]!r}, so the agent does not have this tool;"
+                    f" there are fixtures for {there}"
+                )
+                yield Problem(f"{place}.{name}[{at}].tool", message)
+    for at, needed in enumerate(expected.must_call):
+        if any(_covers(forbidden, needed) for forbidden in expected.must_not_call):
+            message = "a call that must be made and must not be made: every such call is one of must_not_call"
+            yield Problem(f"{place}.must_call[{at}]", message)
+
+
+def _covers(forbidden: CallPattern, needed: CallPattern) -> bool:
+    """Whether every call that fits `needed` fits `forbidden`."""
+    members = {name: item_key(value) for name, value in needed.arguments.items()}
+    return forbidden.tool == needed.tool and all(
+        members.get(name) == item_key(value) for name, value in forbidden.arguments.items()
+    )

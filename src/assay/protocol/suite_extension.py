@@ -1,0 +1,70 @@
+"""
+What a suite has beside OpenWOP: the member `x-assay`, by task.
+
+The schema of AgentEvalSuite is closed at every level, so the member is taken out before the schema is applied. A suite
+with it stays on this machine: no other host knows what it means.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
+
+MEMBER = "x-assay"
+
+
+class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class CallPattern(_Closed, frozen=True, kw_only=True):
+    """Calls of a tool whose arguments have these members, each equal as JSON. Without members, every call of it."""
+
+    tool: Annotated[str, msgspec.Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+
+
+class TaskExtension(_Closed, frozen=True, kw_only=True):
+    """What assay expects of the calls of a task."""
+
+    must_call: tuple[CallPattern, ...] = ()
+    must_not_call: tuple[CallPattern, ...] = ()
+
+
+class SuiteExtension(_Closed, frozen=True, kw_only=True):
+    """`x-assay` of a suite. `tasks` are by their ids."""
+
+    tasks: dict[str, TaskExtension] = {}
+
+
+class ExtendedTask(EvalTask, frozen=True, kw_only=True):
+    """A task of a run with what its suite has beside OpenWOP."""
+
+    extension: TaskExtension | UnsetType = field(default=UNSET, name=MEMBER)
+
+
+class ExtendedSuite(AgentEvalSuite, frozen=True, kw_only=True):
+    """A suite with the member `x-assay`."""
+
+    extension: SuiteExtension = field(name=MEMBER)
+
+
+def extended_tasks(suite: AgentEvalSuite, tasks: Iterable[EvalTask]) -> tuple[EvalTask, ...]:
+    """The tasks, each with its part of `x-assay`."""
+    if not isinstance(suite, ExtendedSuite):
+        return tuple(tasks)
+    parts = suite.extension.tasks
+    return tuple(
+        ExtendedTask(**msgspec.structs.asdict(task), extension=parts[task.task_id])
+        if task.task_id in parts
+        else task
+        for task in tasks
+    )
+
+
+def extension_of(task: EvalTask) -> TaskExtension | None:
+    """What its suite has for the task beside OpenWOP."""
+    return task.extension or None if isinstance(task, ExtendedTask) else None

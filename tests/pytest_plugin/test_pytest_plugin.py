@@ -201,7 +201,7 @@ def test_marked_functions_and_the_fixture(pytester, session, capsys):
         ({"cases": "a", "pass_threshold": 2}, "pass_threshold: expected a number from 0 to 1, got 2"),
         ({"cases": "a", "decide_by": "lower_bound", "samples": 10}, "no case can pass"),
         ({"cases": "a", "judge": "m"}, "judge is an argument of suite"),
-        ({"suite": "a", "checks": [], "min_pass_rate": 1}, "leave out checks, min_pass_rate"),
+        ({"suite": "a", "checks": [], "decide_by": "estimate"}, "leave out checks, decide_by"),
         ({}, "or a file cases.jsonl beside the test"),
     ],
 )
@@ -293,6 +293,54 @@ def test_a_suite_runs_once_and_its_items_report_their_tasks(pytester, session, c
         ]
     )
     assert stored(capsys).count('"run-') == 1
+
+
+UNSTEADY = """
+        import assay, itertools, pytest
+        TURN = itertools.count()
+
+        @pytest.mark.assay(suite="suite.yaml", samples=3ARGUMENTS)
+        def test_agent(task):
+            name = task["name"]
+            if name == "Eve" and next(TURN) == 0:
+                FIRST
+            return f"Hello {name}"
+        """
+
+
+@pytest.mark.parametrize(
+    ("bar", "arguments", "first", "outcomes", "line"),
+    [
+        ("0.7", "", "return 'no'", {"passed": 2, "failed": 1}, "2 of 3 trials passed; expected 0.7"),
+        ("0.6", "", "return 'no'", {"passed": 3}, "*test_agent: passed, score 0.889*"),
+        ("0.7", ", min_pass_rate=0.5", "return 'no'", {"passed": 3}, "*test_agent: passed, score 0.889*"),
+        ("0.95", ", min_pass_rate=0.5", "return 'no'", {"passed": 3}, "*test_agent: not passed*"),
+        (
+            "0.7",
+            ", min_pass_rate=1.0",
+            "return 'no'",
+            {"passed": 2, "failed": 1},
+            "2 of 3 trials passed; expected 1",
+        ),
+        (
+            "0.7",
+            "",
+            "raise assay.ForeignFault('away')",
+            {"passed": 2, "errors": 1},
+            "2 of 3 trials passed, 1 not measured; expected 0.7",
+        ),
+    ],
+)
+def test_a_task_of_a_suite_passes_by_the_bar_over_its_trials(
+    pytester, session, bar, arguments, first, outcomes, line
+):
+    pytester.path.joinpath("suite.yaml").write_text(SUITE.replace("0.5LIMITS", bar))
+    source = UNSTEADY.replace("ARGUMENTS", arguments).replace("FIRST", first)
+    pytester.makepyfile(test_unsteady=source)
+    done = session("-s")
+    done.assert_outcomes(**outcomes)
+    done.stdout.fnmatch_lines_random([line])
+    assert (done.ret == 0) == (set(outcomes) == {"passed"})
 
 
 def test_data_files_beside_tests(pytester, session, monkeypatch):

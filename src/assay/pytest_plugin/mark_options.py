@@ -40,10 +40,14 @@ class MarkOptions(Struct, kw_only=True, forbid_unknown_fields=True):
     judge: str | None = None
 
     @property
+    def rate(self) -> float | None:
+        """The share of samples that must pass, if the mark says it."""
+        return next((one for name in RATES if (one := getattr(self, name)) is not None), None)
+
+    @property
     def bar(self) -> Bar:
-        rate = next((one for name in RATES if (one := getattr(self, name)) is not None), None)
         return Bar(
-            min_pass_rate=1.0 if rate is None else rate,
+            min_pass_rate=1.0 if self.rate is None else self.rate,
             decide_by=self.decide_by or "estimate",
             check_mode=self.check_mode or "all",
         )

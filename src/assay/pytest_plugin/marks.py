@@ -103,7 +103,7 @@ def contradictions(options: MarkOptions) -> list[str]:
     rates = [name for name in RATES if getattr(options, name) is not None]
     if len(rates) > 1:
         problems.append(f"{' and '.join(rates)} are names of one number: use one of them")
-    names = ("checks", *RATES, *CHOICES)
+    names = ("checks", *CHOICES)
     given = [name for name in names if getattr(options, name) is not None]
     if options.suite is not None and given:
         problems.append(f"a suite has its own expectations and thresholds: leave out {', '.join(given)}")

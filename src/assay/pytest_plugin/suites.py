@@ -18,14 +18,16 @@ import pytest
 from msgspec import Struct
 
 from assay.agenteval.planning.modes import covered_tasks
+from assay.agenteval.results.report import TaskReport as Task
+from assay.agenteval.scoring.safety_records import BLOCKING
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.suites import SuiteRun, run_suite
 from assay.errors import Refusal
 from assay.host import parts
 from assay.ports import Store
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
-from assay.protocol.json_types import JSON
-from assay.pytest_plugin.case_verdict import describe
+from assay.protocol.json_types import JSON, is_object
+from assay.pytest_plugin.case_verdict import Bar, decide, describe
 from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option, claim, parametrize_columns
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import argument_names
@@ -62,6 +64,7 @@ class SuiteGroup(Struct):
     suite: AgentEvalSuite
     trials: int = 1
     judge: str | None = None
+    min_pass_rate: float | None = None  # None: the bar of the suite
 
     @property
     def task_ids(self) -> list[str]:
@@ -84,7 +87,7 @@ def parametrize_suite(metafunc: pytest.Metafunc, options: MarkOptions) -> None:
     path = definition.path.parent / options.suite
     suite = read_suite_file(str(path), load().limits)
     claim(metafunc.config, path)
-    group = SuiteGroup(definition.nodeid, suite, options.samples, options.judge)
+    group = SuiteGroup(definition.nodeid, suite, options.samples, options.judge, options.rate)
     columns: dict[str, list[Any]] = {CASE: [TaskRun(group, task) for task in suite.tasks]}
     for name in ("task", "input"):
         if name in metafunc.fixturenames:
@@ -207,9 +210,9 @@ def _run(item: pytest.Item, group: SuiteGroup, agent: Any, selected: Sequence[st
         verdict = "passed" if run.passed else "not passed" if run.summary else run.status
         stored = f"; details: assay show {run.run_id}" if save and not lines else ""
         lines.append(f"{name}: {verdict}, score {score_text(run.report.score)}{stored}")
-    ended = {task.task_id: _task_report(run, task.task_id, task.passed) for task in run.report.tasks}
+    ended = {task.task_id: _task_report(run, task, group) for task in run.report.tasks}
     all_passed = all(task.passed for task in ended.values())
-    return SuiteReport(ended, lines, failed=not partial and all_passed and not run.passed)
+    return SuiteReport(ended, lines, failed=not partial and all_passed and not _suite_passed(run, group))
 
 
 async def _run_suite(
@@ -241,7 +244,44 @@ async def _open_store(lines: list[str], *, save: bool) -> AsyncGenerator[Store |
             await opened.__aexit__(None, None, None)
 
 
-def _task_report(run: SuiteRun, task_id: str, passed: bool | None) -> TaskReport:
+def _suite_passed(run: SuiteRun, group: SuiteGroup) -> bool:
+    """Whether the suite met its thresholds. A `min_pass_rate` stands in place of its score."""
+    failed = None if run.report.verdict is None else set(run.report.verdict.failed)
+    return failed is not None and not failed - (
+        {"passScore"} if group.min_pass_rate is not None else set[str]()
+    )
+
+
+def _bar(run: SuiteRun, group: SuiteGroup) -> Bar:
+    """The share of the trials of a task that must pass: that of the mark, or the bar of the suite."""
+    rate = group.min_pass_rate
+    if rate is None:
+        rate = run.report.pass_score if group.trials > 1 else 1.0
+    return Bar(min_pass_rate=rate)
+
+
+def _outcomes(run: SuiteRun, task: Task, trials: int) -> list[bool | None]:
+    """The outcome of each trial of a task; None if it was not measured."""
+    if task.score is not None:
+        return [at < task.trials_passed for at in range(task.trials)]
+    if trials == 1:
+        return [None]
+    reasons = {reason.trial: reason.measured for reason in run.reasons if reason.task_id == task.task_id}
+    outcomes: list[bool | None] = [None] * trials
+    for result in run.results:
+        context = result.execution_context
+        if context.test_case["id"] == task.task_id and result.status == "completed":
+            about: Any = context.output.get("metadata")
+            trial: int = about.get("trial", 0) if is_object(about) else 0
+            outcomes[trial] = trial not in reasons if reasons.get(trial, True) else None
+    return outcomes
+
+
+def _task_report(run: SuiteRun, task: Task, group: SuiteGroup) -> TaskReport:
+    task_id = task.task_id
+    verdict = decide(_outcomes(run, task, group.trials), _bar(run, group), "trial")
+    blocked = any(one.case == task_id and one.severity in BLOCKING for one in run.findings)
+    passed = False if blocked else verdict.passed  # a finding of any trial counts
     if passed:
         return TaskReport(True)
     results: list[JSON] = [
@@ -254,7 +294,9 @@ def _task_report(run: SuiteRun, task_id: str, passed: bool | None) -> TaskReport
         reasons = dict.fromkeys(reason.message for reason in run.reasons if reason.task_id == task_id)
         why = "\n".join(map(terminal_lines, reasons)) or terminal_lines(run.error or "not measured")
         text = f"{why}\n\n{text}" if text else why  # a rubric or a detector: no check of the result says fail
-    return TaskReport(None if task_id in run.report.unmeasured else passed, text)
+    if group.trials > 1:
+        text = f"{verdict.headline}\n{text}"
+    return TaskReport(passed, text)
 
 
 class SuiteFile(pytest.File):

@@ -90,6 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server_processes: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes of `assay serve`
     engine: Literal["local", "workers"] = "local"  # workers: `assay serve` only serves
     check_modules: list[str] = []
+    agent_hosts: list[str] = []  # hosts that agents of tenants may have beside public addresses
     promotion_policy: str = ""  # a file; "": a passed eval run for the states staged and active
     limits: Limits = Limits()
     serving: ServerLimits = ServerLimits()

@@ -36,6 +36,7 @@ SUITE = suite_of(golden("t", "x", "x"))
 EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 WAITS = {"workflowId": "conformance-approval"}
 SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
+REGISTERED = "local.shop.registered"
 NEW = ""  # a run that the answer names
 LOCATION, DIGEST, KEY = "location", "digest", "key"  # a run that a header names; the records of a deployment
 
@@ -102,6 +103,10 @@ ROWS = {
     "getRunOverview": (None, [("run.read", "run")]),
     "queryCases": ({}, [("run.read", "run")]),
     "gateRun": ({}, [("run.read", "run")]),
+    "registerAgent": ({"url": "http://127.0.0.1:9/agent"}, [("agent.register", REGISTERED)]),
+    "listRegisteredAgents": (None, []),
+    "getRegisteredAgent": (None, []),
+    "removeAgent": (None, [("agent.remove", REGISTERED)]),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),
@@ -123,6 +128,10 @@ class AuditedHost:
         with host.client(self.key) as client:
             assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
             assert client.post("/v1/host/assay/packs", **body_arguments(PACK.tarball)).status_code == 201
+            agent = client.put(
+                f"/v1/host/assay/agents/{REGISTERED}", json={"url": "http://127.0.0.1:9/agent"}
+            )
+            assert agent.status_code == 201
             self.evaluation = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
             self.slow = client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()["operation_id"]
             self.done = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
@@ -149,6 +158,7 @@ class AuditedHost:
             flow if route.id in ENDS or route.id in ("getVerification", "listTurns", "eraseRun") else self.run
         )
         naming |= {"{run_id}": ours, "{node_id}": "gate", "{agent_id}": AGENT}
+        naming |= {"{agent_id}": REGISTERED} if path.startswith("/v1/host/assay/agents/") else {}
         naming |= {
             "{workflow_id}": "conformance-noop",
             "{suite_ref}": SHELVED,

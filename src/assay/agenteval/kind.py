@@ -19,11 +19,12 @@ from assay.agenteval.scoring.scoring import judge_arguments
 from assay.agenteval.scoring.task_checks import plan_checks
 from assay.agenteval.state import EvalState
 from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialRunner, TrialUnit, perform
+from assay.agents.registered import TenantAgents
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
 from assay.fep.planning.plan import Plan
 from assay.ports import Event, Run, Services, Store
-from assay.ports.agents import Agents, Memory, PackAgents, ToolBox, agent_at
+from assay.ports.agents import Agents, Memory, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent, decode_event
@@ -84,7 +85,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
     """What trials of every run need."""
 
     agents: Agents
-    packs: PackAgents | None = None
+    packs: TenantAgents | None = None  # the agents that tenants brought
     pack_tools: bool = True  # False: agents of packs may not call the live tools of this host
     registry: Registry
     services: Services
@@ -201,6 +202,10 @@ class AgentEvalKind:
         dependencies = self._dependencies
         if request.definition is not None and dependencies.packs is not None:
             agent = dependencies.packs.restore(request.definition)
+        elif request.tenant_agent and dependencies.packs is not None:
+            owner = await self._store.run(run)
+            tenant = owner.tenant if owner else ""
+            agent = await dependencies.packs.get(tenant, request.agent_id, request.agent_version)
         else:
             agent = agent_at(dependencies.agents.get(request.agent_id), request.agent_version)
         if agent is None:
@@ -216,7 +221,7 @@ class AgentEvalKind:
             time_budget=self._time_budget(known, request),
             plan=Plan(None, dependencies.registry.with_checks([ExpectedToolCalls]), dependencies.services),
             services=dependencies.services,
-            tools=dependencies.tools if dependencies.pack_tools or request.definition is None else None,
+            tools=dependencies.tools if dependencies.pack_tools or not request.tenant_agent else None,
             memory=memory,
             judge=judge_arguments(request.judge),
             checks=self._checks(request),

@@ -64,6 +64,7 @@ class AgentEvalService:
         return EvalFacts(
             card=agent.card if agent else None,
             definition=agent.definition if isinstance(agent, PackedAgent) else None,
+            tenant_agent=agent is not None and dependencies.agents.get(agent.card.agent_id) is None,
             suite=suite,
             baseline=await self._baseline(request.baseline_run_id, tenant),
             no_judge=missing_judge,
@@ -93,7 +94,7 @@ class AgentEvalService:
         self, request: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
         planned = plan(request, await self.gather(request, tenant, suite), self.dependencies.limits)
-        if planned.definition is not None and planned.live and planned.card.tools:
+        if planned.tenant_agent and planned.live and planned.card.tools:
             self._check_pack_tools(planned.card.agent_id)
         agent = self.dependencies.agents.get(planned.card.agent_id)
         if isinstance(agent, Coverage):

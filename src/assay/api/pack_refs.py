@@ -22,7 +22,7 @@ async def find_agent(spec: str, settings: Settings, store: Store, tenant: str) -
     describes.
     """
     if names_pack_agent(spec, settings):
-        agent = await parts.pack_agents(settings, store).get(tenant, spec)
+        agent = await parts.tenant_agents(settings, store).get(tenant, spec)
         if isinstance(agent, PackedAgent):
             agent.ready()
         if agent is not None:

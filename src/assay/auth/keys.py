@@ -64,6 +64,7 @@ SCOPES: dict[str, str] = {  # those that a route needs
     "deploy:rollback": "roll versions of agents back",
     "approvals:respond": "answer a run that waits for a person",
     "manifest:read": "read agents and workflows",
+    "agents:write": "register and remove agents of the tenant",
     "suites:read": "read suites",
     "suites:write": "store suites",
     "packs:publish": "install packs",

@@ -15,7 +15,7 @@ from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed_checkers
 from assay.concurrency.workers import pool
-from assay.extras import missing_extra
+from assay.extras import missing_extra, require
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
 from assay.ports.config import SafetyPolicy, VerifierLoopConfig
@@ -26,6 +26,7 @@ from assay.settings import Settings, fixtures_enabled
 
 if TYPE_CHECKING:
     from assay.agenteval.service import AgentEvalService
+    from assay.agents.registered import TenantAgents
     from assay.backends.agents.from_settings import ConfiguredAgents
     from assay.fep.planning.plan import Plan
     from assay.promotion.service import PromotionService
@@ -131,11 +132,19 @@ def _configured_agents(settings: Settings, models: Providers | None) -> "Configu
     return ConfiguredAgents(settings.agents, models=settings.models, providers=models)
 
 
-def pack_agents(settings: Settings, store: Store, providers: Providers | None = None) -> PackAgents:
-    """The agents of the packs in a store. `[models]` has the models of their classes."""
+def tenant_agents(settings: Settings, store: Store, providers: Providers | None = None) -> "TenantAgents":
+    """The registered agents and those of packs in a store. `[models]` has the models of their classes."""
+    from assay.agents.registered import Endpoints, TenantAgents  # deferred import
     from assay.packs.store import InstalledAgents, PackStore  # deferred import
 
-    return InstalledAgents(PackStore(store), _configured_agents(settings, providers).from_definition)
+    def endpoints() -> Endpoints:
+        require("an agent behind a URL", "agents", package="aiohttp")
+        from assay.backends.agents.endpoints import AllowedEndpoints  # deferred import: an extra
+
+        return AllowedEndpoints(settings.agent_hosts)
+
+    packs = InstalledAgents(PackStore(store), _configured_agents(settings, providers).from_definition)
+    return TenantAgents(store, packs, endpoints)
 
 
 def toolbox(settings: Settings) -> ToolBox:
@@ -216,7 +225,7 @@ def build_evals(
 
     dependencies = EvalDependencies(
         agents=agents,
-        packs=pack_agents(settings, store, services.providers),
+        packs=tenant_agents(settings, store, services.providers),
         registry=registry,
         services=services,
         tools=toolbox(settings),
@@ -286,6 +295,8 @@ def promotion_service(
 async def close_evals(evals: "AgentEvalService") -> None:
     """Close the agents and the tools of a service."""
     await evals.dependencies.agents.close()
+    if evals.dependencies.packs is not None:
+        await evals.dependencies.packs.close()
     if evals.dependencies.tools is not None:
         await evals.dependencies.tools.close()
 

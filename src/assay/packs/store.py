@@ -381,6 +381,9 @@ class InstalledAgents:
         """The agent of a run, from the definition that the run stores."""
         return self._make(definition)
 
+    async def close(self) -> None:
+        """Its agents have no connections of their own."""
+
 
 # The packs that a host offers to its tenants.
 

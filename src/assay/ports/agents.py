@@ -185,7 +185,7 @@ class PackedAgent(Protocol):
 
 
 class PackAgents(Protocol):
-    """The agents of installed packs, by tenant and id; each of the highest version of its pack."""
+    """The agents that tenants brought, by tenant and id; of a pack each of the highest version."""
 
     async def cards(self, tenant: str) -> list[AgentCard]: ...
 
@@ -198,6 +198,8 @@ class PackAgents(Protocol):
         ...
 
     def restore(self, definition: "AgentDefinition") -> Agent: ...
+
+    async def close(self) -> None: ...
 
 
 @runtime_checkable

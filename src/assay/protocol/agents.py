@@ -1,7 +1,9 @@
 """Agents: their cards, the steps of an invocation and its result (openwop-contract §5, §7.1)."""
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
@@ -149,3 +151,47 @@ class InvocationResult(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     error: str | None = None
     schema_validated: bool | None = None  # None: the agent has no return schema
+
+
+# Agents that a tenant registers at a host: endpoints, never code.
+
+HeaderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")]
+HeaderValue = Annotated[str, msgspec.Meta(pattern=r"^[\x20-\x7e]{1,4000}\Z")]
+
+
+class AgentRegistration(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """An agent behind a URL, as a tenant registers it. The values of `headers` are never returned."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
+    version: Annotated[
+        str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?\Z", max_length=64)
+    ] = "0.0.0"
+    headers: Annotated[dict[HeaderName, HeaderValue], msgspec.Meta(max_length=20)] = {}
+    label: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    persona: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    description: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    model_class: ModelClass = "general"
+    free: bool = False  # its usage costs nothing
+    takes_tools: bool = False  # it calls tools through the callback of the host
+    takes_memory: bool = False
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] | None = None  # of one invocation
+
+
+class RegisteredAgent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A registered agent, without the values of its headers."""
+
+    agent_id: str
+    registered_at: datetime
+    url: str
+    version: str
+    header_names: tuple[str, ...] = ()
+    label: str = ""
+    persona: str = ""
+    description: str = ""
+    model_class: ModelClass = "general"
+    free: bool = False
+    takes_tools: bool = False
+    takes_memory: bool = False
+    timeout_seconds: float | None = None

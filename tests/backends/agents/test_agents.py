@@ -401,7 +401,7 @@ async def test_a_callback_is_for_one_invocation_and_gone_with_it(http):
     async with ClientSession() as session:
         async with session.post(address, json={"type": "memory.list"}) as response:
             assert (response.status, (await response.json())["error"]["code"]) == (404, "over")
-        place = http._state().callbacks
+        place = http._sessions.state().callbacks
         address, _ = await place.open(stage_for(http))
         rows = [
             ({"type": "memory.list"}, 200),

@@ -64,7 +64,7 @@ def test_every_operation_has_its_scope_and_errors():
 def test_every_request_body_is_documented():
     for route in ROUTES:
         operation = DOCUMENT["paths"][route.path][route.method.lower()]
-        reads = route.method == "POST" and route.id != "createSessionCode"
+        reads = route.method in ("POST", "PUT") and route.id != "createSessionCode"
         assert ("requestBody" in operation) == reads, route.id
     options = DOCUMENT["components"]["schemas"]["BatchOptions"]["properties"]
     assert (options["max_concurrent"]["minimum"], options["timeout_ms"]["minimum"]) == (1, 1)
@@ -114,6 +114,7 @@ def test_every_route_has_a_group_and_the_title_both_protocols():
 WANTED = {
     "createRun": 201,
     "putSuite": 201,
+    "registerAgent": 201,
     "annotateRun": 201,
     "forkRun": 201,
     "startEvaluation": 202,
@@ -143,10 +144,13 @@ def test_the_example_bodies_of_the_document_work(tmp_path):
         for route in sorted(
             (route for route in ROUTES if route.body), key=lambda route: last.get(route.id, 0)
         ):
-            content = DOCUMENT["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]
+            operation = DOCUMENT["paths"][route.path][route.method.lower()]
+            content = operation["requestBody"]["content"]["application/json"]
             if route.id in ("annotateRun", "forkRun", "gateRun", "queryCases", "searchCases"):
                 continue  # of the run that is made below
-            answer = client.post(route.path.format(**names), json=content["example"])
+            agent = {"agent_id": "local.shop.bot"} if route.id == "registerAgent" else {}
+            path = route.path.format(**names | agent)
+            answer = client.request(route.method, path, json=content["example"])
             tried.append((route.id, answer.status_code))
             assert answer.status_code == WANTED.get(route.id, 200), answer.text
         run = client.post(

@@ -18,6 +18,7 @@ SUITE = suite_of(golden("t", "x", "x"))
 EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 
 PACK = build_pack()
+REGISTERED, ENDPOINT = "local.shop.registered", {"url": "http://127.0.0.1:9/agent"}
 
 # By operation: the scope it needs (None: open to everybody), a body, whether it names a run.
 ROWS = {
@@ -77,6 +78,10 @@ ROWS = {
     "queryCases": ("", {}, True),
     "gateRun": ("", {"policy": {"preset": "strict"}}, True),
     "listRuns": ("runs:read", None, False),
+    "registerAgent": ("agents:write", ENDPOINT, False),
+    "listRegisteredAgents": ("manifest:read", None, False),
+    "getRegisteredAgent": ("manifest:read", None, False),
+    "removeAgent": ("agents:write", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
     "verifyPack": ("packs:publish", PACK.tarball, False),
     "listPacks": ("manifest:read", None, False),
@@ -141,6 +146,7 @@ class Ours(NamedTuple):
             path = path.replace(place, self.evaluation)
         if path.endswith(("{node_id}", "/verification", "/turns")):
             path = path.replace("{run_id}", self.flow)
+        path = path.replace("/host/assay/agents/{agent_id}", f"/host/assay/agents/{REGISTERED}")
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
         path = path.replace("{suite_id}", SUITE["suiteId"]).replace("{position}", "0")
@@ -168,6 +174,8 @@ def ours(host):
         done = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
         assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
         assert client.post("/v1/host/assay/packs", **body_arguments(PACK.tarball)).status_code == 201
+        agent = client.put(f"/v1/host/assay/agents/{REGISTERED}", json=ENDPOINT)
+        assert agent.status_code == 201
         run = ended(client)
         flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
         while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":

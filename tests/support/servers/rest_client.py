@@ -15,10 +15,12 @@ import pytest
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.planning.request import EvalLimits as EvalHost
 from assay.agenteval.service import AgentEvalService
+from assay.agents.registered import TenantAgents
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
 from assay.auth.keys import DEFAULT
+from assay.backends.agents.endpoints import AllowedEndpoints
 from assay.backends.agents.from_settings import ConfiguredAgents
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
@@ -126,7 +128,11 @@ class Server:
         kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
         means = EvalDependencies(
             agents=AgentTable(*self.agents),
-            packs=InstalledAgents(PackStore(self.store), self._pack_agents().from_definition),
+            packs=TenantAgents(
+                self.store,
+                InstalledAgents(PackStore(self.store), self._pack_agents().from_definition),
+                lambda: AllowedEndpoints(["127.0.0.1"]),
+            ),
             pack_tools=False,
             registry=self.registry,
             services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
@@ -183,6 +189,7 @@ class Server:
         await started
         await beside
         await self.executor.close(5)
+        await means.packs.close()
         await self.store.close()
 
     def _pack_agents(self):

@@ -38,6 +38,7 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     seconds: float
     baseline: Baseline | None = None
     definition: AgentDefinition | None = None  # of an agent of a pack
+    tenant_agent: bool = False  # the tenant brought the agent
     policy: JSON | None = None  # of tool calls, in the mode adversarial
 
 
@@ -71,6 +72,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         seconds=request.seconds or limits.seconds,
         baseline=facts.baseline if "regression" in modes else None,
         definition=facts.definition,
+        tenant_agent=facts.tenant_agent,
         policy=facts.policy if "adversarial" in modes else None,
     )
 

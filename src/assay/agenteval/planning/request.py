@@ -61,6 +61,7 @@ class EvalFacts(Struct, frozen=True, kw_only=True):
 
     card: AgentCard | None = None
     definition: AgentDefinition | None = None  # of an agent of a pack
+    tenant_agent: bool = False  # the tenant brought the agent
     suite: AgentEvalSuite | InvalidRequest | None = None
     baseline: Baseline | None = None
     no_judge: str | None = None  # why there is no judge; None: there is one

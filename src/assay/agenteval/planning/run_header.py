@@ -43,6 +43,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_version: str
     agent_spec: str = ""
     definition: AgentDefinition | None = None  # of an agent of a pack, which may be removed later
+    tenant_agent: bool = False  # the tenant brought the agent: in a pack, or by its address
     model_class: ModelClass = "general"
     free: bool = False
     modes: tuple[str, ...]
@@ -117,6 +118,7 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         agent_version=plan.card.version,
         agent_spec=request.agent_spec,
         definition=plan.definition,
+        tenant_agent=plan.tenant_agent,
         model_class=plan.card.model_class,
         free=plan.card.free,
         modes=plan.modes,

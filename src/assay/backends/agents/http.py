@@ -2,12 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import aiohttp  # an extra: `from_settings.py` imports this file on demand
 import msgspec
 from aiohttp import web  # an extra: only `http.py` imports this file
+from aiohttp.abc import AbstractResolver
 
 from assay.backends.agents.frames import ProtocolError, handle, read_end, read_frame, read_json, tool_specs
 from assay.backends.models.key_scrubbing import HiddenWords
@@ -100,6 +101,40 @@ class _LoopState(NamedTuple):
     callbacks: Callbacks
 
 
+class HttpSessions:
+    """
+    The connections of HTTP agents, on each event loop that uses them.
+
+    `resolver` finds the addresses of hosts; None: that of aiohttp.
+    """
+
+    def __init__(self, resolver: Callable[[], AbstractResolver] | None = None) -> None:
+        self._resolver = resolver
+        self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
+
+    def state(self) -> _LoopState:
+        """That of the running event loop."""
+        loop = asyncio.get_running_loop()
+        state = self._states.get(loop)
+        if state is None:
+            for old in [other for other in self._states if other.is_closed()]:
+                del self._states[old]
+            resolver = None if self._resolver is None else self._resolver()
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, resolver=resolver),
+                timeout=aiohttp.ClientTimeout(total=None),  # the deadline is enforced by `with_deadline`
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            state = self._states[loop] = _LoopState(session, Callbacks())
+        return state
+
+    async def close(self) -> None:
+        state = self._states.pop(asyncio.get_running_loop(), None)
+        if state is not None:
+            await state.session.close()
+            await state.callbacks.close()
+
+
 class HttpAgent:
     """
     POSTs `{task, invocationId, callback?, tools?, memory?}` and reads `{result}`, `{error}` or `{refused}`.
@@ -119,23 +154,23 @@ class HttpAgent:
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
         wait: float = WAIT,
+        sessions: HttpSessions | None = None,
     ) -> None:
+        """`sessions` are shared with other agents, and closed by their owner; None: it has its own."""
         self.card, self._url, self._seconds, self._wait = card, url, seconds, wait
         self._headers = {**(headers or {}), "Content-Type": "application/json", "Accept": "application/json"}
         self._redactor = HiddenWords(headers or {})
-        self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
+        self._sessions, self._shared = sessions or HttpSessions(), sessions is not None
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         return await with_deadline(context, self._seconds, self._invoke(task, context))
 
     async def close(self) -> None:
-        state = self._states.pop(asyncio.get_running_loop(), None)
-        if state is not None:
-            await state.session.close()
-            await state.callbacks.close()
+        if not self._shared:
+            await self._sessions.close()
 
     async def _invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        state = self._state()
+        state = self._sessions.state()
         request: dict[str, Any] = {"task": task, "invocationId": context.invocation_id}
         if not (self.card.takes_tools or self.card.takes_memory):
             return await self._ask(state, request, None, context)
@@ -159,7 +194,10 @@ class HttpAgent:
             final = attempt == TRIES
             try:
                 async with state.session.post(
-                    self._url, data=body, headers=propagation_headers(), allow_redirects=False
+                    self._url,
+                    data=body,
+                    headers={**self._headers, **propagation_headers()},
+                    allow_redirects=False,
                 ) as response:
                     answer = await response.content.read(BODY + 1)
                     while len(answer) <= BODY and not response.content.at_eof():
@@ -197,21 +235,6 @@ class HttpAgent:
 
     def _message(self, text: str) -> str:
         return f"the agent at {redact_text(self._url.partition('?')[0])} {text}"
-
-    def _state(self) -> _LoopState:
-        loop = asyncio.get_running_loop()
-        state = self._states.get(loop)
-        if state is None:
-            for old in [other for other in self._states if other.is_closed()]:
-                del self._states[old]
-            session = aiohttp.ClientSession(
-                headers=self._headers,
-                connector=aiohttp.TCPConnector(limit=0),
-                timeout=aiohttp.ClientTimeout(total=None),  # the deadline is enforced by `with_deadline`
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-            state = self._states[loop] = _LoopState(session, Callbacks())
-        return state
 
 
 def _short_error(error: BaseException) -> str:

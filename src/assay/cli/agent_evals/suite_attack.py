@@ -152,7 +152,7 @@ async def _agent_source(spec: str, settings: Settings) -> AttackSource:
     if not names_pack_agent(spec, settings):
         return AttackSource(None, parts.agent_card(spec, settings))
     async with parts.store(settings, light=True) as store:
-        agent = await parts.pack_agents(settings, store).get(TENANT, spec)
+        agent = await parts.tenant_agents(settings, store).get(TENANT, spec)
         if agent is None:
             return AttackSource(None, parts.agent_card(spec, settings))
         definition = agent.definition if isinstance(agent, PackedAgent) else None

@@ -306,7 +306,7 @@ async def open_promotions(config: Settings) -> AsyncGenerator[tuple[Store, Promo
     """The deployments of the local store, under the policy of the settings."""
     services, agents = parts.services(config), parts.agents(config)
     async with parts.store(config, light=True) as store:
-        packs = parts.pack_agents(config, store)
+        packs = parts.tenant_agents(config, store)
         try:
             yield store, parts.promotion_service(config, store, agents, services, packs)
         finally:

@@ -312,7 +312,7 @@ async def respond_to_deployment(
         raise Conflict("status", f"run {run.id}", f"it is {run.status} and does not wait for an answer")
     services, agents = parts.services(config), parts.agents(config)
     try:
-        packs = parts.pack_agents(config, store)
+        packs = parts.tenant_agents(config, store)
         promotions = parts.promotion_service(config, store, agents, services, packs)
         return await promotions.respond(principal, run.id, NODE, value)
     finally:

@@ -49,8 +49,7 @@ Exit codes:
 
 A and B are stored runs, `previous` and `latest`, or result files of `assay evaluate -o` or of another FEP tool. Cases
 are paired by their id, and the trials of a case are averaged. With more than two runs, each is compared with the
-first. The verdict is improved, regressed, equivalent (needs --margin) or not enough data. It follows from the
-interval in the first line.
+first. The verdict (improved, regressed, equivalent, not enough data) follows from the interval in the first line.
 
 Exit codes: 0 compared, whatever the verdict is; 1 a file could not be read to its end; 2 wrong usage. `assay gate` has
 an exit code for the verdict.

@@ -96,7 +96,7 @@ def build_host(
         feedback=features.offer_feedback,
         replay=features.offer_replay,
         cards=cards,
-        pack_agents=evals.dependencies.packs,
+        tenant_agents=evals.dependencies.packs,
         packs=PackService(
             packs, pack_reader(pack_keys, limits, supplied(features)), offered=features.offer_packs
         ),

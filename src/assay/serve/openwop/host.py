@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import UNSET, Struct
 
 from assay.agenteval.suites.suite_store import SuiteStore
+from assay.agents.registered import TenantAgents
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.store import PackService
 from assay.ports import Principal, PutDocument, Run, Store
-from assay.ports.agents import PackAgents
 from assay.promotion.service import PromotionService
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
@@ -94,7 +94,7 @@ class OpenWopHost:
         feedback: bool = True,
         replay: bool = True,
         cards: Callable[[], list[AgentCard]] = list,
-        pack_agents: PackAgents | None = None,
+        tenant_agents: TenantAgents | None = None,
         packs: PackService | None = None,
         agents: bool = True,
         promotions: PromotionService | None = None,
@@ -103,22 +103,22 @@ class OpenWopHost:
         self.evals, self.workflows, self.suites, self.cards = evals, workflows, suites, cards
         self.feedback, self.replay = feedback, replay
         self.promotions = promotions  # None: deployments are not offered
-        self.packs, self.offers_agents, self._pack_agents = packs, agents, pack_agents
+        self.packs, self.offers_agents, self.tenant_agents = packs, agents, tenant_agents
         self.feeds = RunFeeds(store, annotations=feedback)
 
     async def tenant_cards(self, tenant: str) -> list[AgentCard]:
-        """The agents of the host, and those of the tenant's packs whose ids the host does not have; by id."""
+        """The agents of the host, and those of the tenant whose ids the host does not have; by id."""
         cards = {card.agent_id: card for card in self.cards()}
-        if self._pack_agents is not None and self.offers_agents:
-            found = await self._pack_agents.cards(tenant)
+        if self.tenant_agents is not None and self.offers_agents:
+            found = await self.tenant_agents.cards(tenant)
             return await in_thread(lambda: _merged(cards, found))  # a tenant may have 100,000
         return [cards[id] for id in sorted(cards)]
 
     async def tenant_card(self, tenant: str, agent_id: str) -> AgentCard | None:
         """One of `tenant_cards`."""
         found = next((card for card in self.cards() if card.agent_id == agent_id), None)
-        if found is None and self._pack_agents is not None and self.offers_agents:
-            agent = await self._pack_agents.get(tenant, agent_id)
+        if found is None and self.tenant_agents is not None and self.offers_agents:
+            agent = await self.tenant_agents.get(tenant, agent_id)
             found = None if agent is None else agent.card
         return found
 

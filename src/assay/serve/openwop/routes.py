@@ -1,5 +1,6 @@
 """OpenWOP's routes with their scopes (openwop-contract §2.1). A scope of "" accepts any valid key."""
 
+from assay.serve.openwop.agents import AGENT_ROUTES
 from assay.serve.openwop.annotations import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.asyncapi import show_asyncapi
 from assay.serve.openwop.deployments import DEPLOYMENT_ROUTES
@@ -367,5 +368,6 @@ OPENWOP = [
     ),
     *HISTORY_ROUTES,
     *DEPLOYMENT_ROUTES,
+    *AGENT_ROUTES,
     *PACK_ROUTES,
 ]

@@ -7,6 +7,7 @@ from assay.agenteval.suites.suite_store import SuiteEntry
 from assay.comparison.history import HistoryRow
 from assay.packs.store import PackRecord
 from assay.protocol import agent_evals, annotations, deployments, runs, verification
+from assay.protocol.agents import AgentRegistration, RegisteredAgent
 from assay.serve.web.openapi import components
 from assay.workflow.turn_log import TurnLog
 
@@ -40,6 +41,7 @@ _OPEN: dict[str, Any] = {
         "hasHandoffSchemas",
     ),
     "AgentInventory": _open("agents", "total", agents=_list("AgentEntry"), total={"type": "integer"}),
+    "RegisteredAgentList": _open("agents", agents=_list("RegisteredAgent")),
     "AgentDeploymentList": _list("AgentDeployment"),
     "AnnotationList": _open("annotations", annotations=_list("Annotation")),
     "PackRecordList": _open("packs", packs=_list("PackRecord")),
@@ -74,6 +76,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     "ForkRequest": {"mode": "replay"},
     "InterruptRequest": {"resumeValue": {"action": "accept"}},
     "TransitionRequest": {"version": "0.0.0", "transition": "promote", "toState": "test"},
+    "AgentRegistration": {"url": "https://agents.example.com/answer", "version": "1.2.0"},
     "AnnotationCreate": {"signal": {"kind": "rating", "rating": 1}, "note": "a good answer"},
 }
 
@@ -102,6 +105,8 @@ def openwop_schemas() -> dict[str, Any]:
         agent_evals.EvalSummary,
         SuiteEntry,
         PackRecord,
+        AgentRegistration,
+        RegisteredAgent,
         agent_evals.AgentEvalSuite,
         verification.VerificationReport,
         TurnLog,

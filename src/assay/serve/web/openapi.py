@@ -53,7 +53,10 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "page": ("The sign-in of the page.", ("/v1/host/assay/session",)),
     "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
     "packs": ("Packs of agents and suites.", ("/v1/host/assay/packs",)),
-    "agents and workflows": ("What this host can run.", ("/v1/agents", "/v1/workflows")),
+    "agents and workflows": (
+        "What this host can run.",
+        ("/v1/agents", "/v1/host/assay/agents", "/v1/workflows"),
+    ),
     "runs": (
         "OpenWOP: run agent evals and workflows, read and erase them.",
         ("/v1/runs", "/v1/host/assay/runs"),

@@ -84,6 +84,8 @@ ROWS = {
     "diffRuns": (None, [("run.read", "run"), ("run.read", "run")]),
     "annotateRun": ({"signal": {"kind": "flag"}}, [("run.annotate", "run")]),
     "listAnnotations": (None, [("run.read", "run")]),
+    "annotateEvaluation": ({"signal": {"kind": "flag"}}, [("run.annotate", "evaluation")]),
+    "listEvaluationAnnotations": (None, [("run.read", "evaluation")]),
     "listAgents": (None, []),
     "getAgent": (None, []),
     "listDeployments": (None, []),

@@ -266,11 +266,11 @@ def _short_text(value: Any) -> str:
 
 
 async def results_with_id(
-    store: Store, run: str, ids: frozenset[str], results: int
+    store: Store, run: str, ids: frozenset[str], results: int, seconds: float = SCAN_SECONDS
 ) -> tuple[dict[int, str], int]:
-    """The results of cases with one of these ids, and how many results were looked at. The time is bounded."""
+    """The results of cases with one of these ids, and how many results were looked at in this time."""
     found: dict[int, str] = {}
-    number, until = 0, time.monotonic() + SCAN_SECONDS
+    number, until = 0, time.monotonic() + seconds
     while number < results and time.monotonic() < until:
         chunks = await store.chunks(run, IDS, start=number, limit=1)
         if not chunks or chunks[0].first > number:

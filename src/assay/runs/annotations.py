@@ -116,7 +116,7 @@ def effective(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
     return _last_corrections((one.target.event_id, one) for one in annotations)
 
 
-def case_corrections(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
+def case_corrections(annotations: Sequence[Annotation]) -> Mapping[str, ScoreCorrection]:
     """The last correction of each case of an evaluation, by the id of the case."""
     return _last_corrections((one.target.node_id, one) for one in annotations)
 

@@ -224,6 +224,59 @@ def test_a_correction_gives_an_effective_score(there, server):
         assert "score 0.500" in shown
 
 
+CASES = [
+    {"test_case": {"id": id, "input": "?"}, "output": {"value": value}} for id, value in (("good", "x"), ("bad", "y"))
+]  # fmt: skip
+IS_X = [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "x"}}]
+WRONG_CASES = [
+    (("--case", "nothing", "--passed"), "no"),
+    (("--event", "ev-1", "--passed"), ""),
+    (("--passed",), "add --task ID or --case ID"),
+]
+
+
+@pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
+def test_a_correction_of_an_evaluation(host, there, tmp_path, server):
+    """Here it is shown; there the report of the server has it."""
+    if server:
+        request = {
+            "test_cases": [one["test_case"] for one in CASES],
+            "outputs": [one["output"] for one in CASES],
+            "checks": IS_X,
+        }
+        with host.client() as client:
+            run = client.post("/v1/evaluate", json=request).json()["evaluation_id"]
+    else:
+        lines = "\n".join(json.dumps(one) for one in CASES)
+        (tmp_path / "cases.jsonl").write_text(lines, "utf-8")
+        (tmp_path / "checks.json").write_text(json.dumps(IS_X), "utf-8")
+        given = ("--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
+        assert there("evaluate", *given, server=False).code == 0
+        run = r"eval_\w+"
+    for _ in range(2):
+        done = there("annotate", "latest", "--case", "bad", "--passed", "--note", "fine", server=server)
+        assert done.code == 0, done.err
+        found = re.fullmatch(rf"ann-\S+ is stored with ({run})\n", done.out)
+        assert found is not None, done.out
+        run = found[1]
+    for (_, message), done in zip(
+        WRONG_CASES, there.each([["annotate", run, *one] for one, _ in WRONG_CASES], server), strict=True
+    ):
+        assert (done.code, done.out, message in done.err) == (2, "", True), done.err
+    if server:
+        with host.client() as client:
+            found = client.get(f"/v1/host/assay/runs/{run}/overview").json()["effective"]
+        assert (found["text"], found["corrected"]) == ("100.0%", ["bad"])
+        return
+    shown = there("show", run, server=False).out
+    assert "case pass rate 50.0% as recorded\nwith 1 correction: case pass rate 100.0% (bad)\n" in shown
+    document = json.loads(there("show", run, "--json", server=False).out)
+    assert document["effective"] == {"score": 1.0, "passedCount": 2, "corrected": ["bad"]}
+    there("report", run, "-o", "report.md", server=False)
+    text = (tmp_path / "report.md").read_text("utf-8").replace("&#37;&#8203;", "%").replace("&#37;", "%")
+    assert "| effective score | 100.0%, with 1 correction |" in text
+
+
 WRONG_ANNOTATIONS = [
     ((), "expected one of --score"),
     (("--rating", "3", "--flag"), "got --rating and --flag"),

@@ -85,6 +85,21 @@ def test_hostile_content_is_text_and_a_limit_is_named(report, site):
     assert "connect-src" not in policy
 
 
+def test_a_report_has_the_corrections_of_an_evaluation(report, site):
+    run = site.runs.evaluate(capitals(lambda number: number != 7))
+    signal = {"kind": "correction", "correction": '{"passed": true}'}
+    body = {"target": {"nodeId": "capital-7"}, "signal": signal, "note": "Lyon is fine."}
+    assert site.runs.client.post(f"/v1/evaluations/{run}/annotations", json=body).status_code == 201
+    page = report(run)
+    expect(page.get_by_role("region", name="Result")).to_contain_text(
+        re.compile(r"Effective.*100\.0%.*1 corrected case")
+    )
+    page.get_by_role("row").filter(has_text="capital-7").get_by_role("link").first.click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer).to_contain_text("Lyon is fine.")
+    expect(drawer.get_by_role("button", name="Should pass")).to_have_count(0)
+
+
 def test_a_comparison_opens_a_case_side_by_side(report, site):
     before = site.runs.evaluate(capitals(lambda number: number % 2), "before")
     after = site.runs.evaluate(capitals(lambda number: number != 3), "after")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.lazy_module import lazy_module
-from support.page.page_runs import EXACT, HOSTILE, SCRIPT, huge_evaluation, slow_suite
+from support.page.page_runs import EXACT, HOSTILE, SCRIPT, evaluation, huge_evaluation, slow_suite
 from support.page.page_site import tab_to
 
 playwright = lazy_module("playwright.sync_api")
@@ -218,6 +218,23 @@ def test_a_score_is_corrected_and_the_recorded_one_stays(site, page):
     page.keyboard.press("Escape")
     expect(page.get_by_role("region", name="Result")).to_contain_text(
         re.compile("Effective.*1 corrected task")
+    )
+
+
+def test_a_case_of_an_evaluation_is_corrected_as_a_task_is(site, page):
+    cases = [{"id": f"fixed-{at}", "input": "?", "expected": "Paris"} for at in range(2)]
+    run = site.runs.evaluate(evaluation(cases, ["Paris", "Lyon"], [EXACT]))
+    page.goto(site.address(run) + "?case=1")
+    drawer = case_drawer(page)
+    drawer.get_by_label("Note").fill("Lyon is fine.")
+    drawer.get_by_role("button", name="Should pass").click()
+    sides = drawer.locator(".side")
+    expect(sides.nth(0)).to_contain_text("Recorded0.000Failed")
+    expect(sides.nth(1)).to_contain_text("Effective1.000Passed")
+    expect(drawer.get_by_role("list", name="Annotations")).to_contain_text("Lyon is fine.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="Result")).to_contain_text(
+        re.compile(r"Effective.*100\.0%.*1 corrected case\. The recorded score stays\.")
     )
 
 

@@ -62,6 +62,8 @@ ROWS = {
     "diffRuns": ("runs:read", None, True),
     "annotateRun": ("", {"signal": {"kind": "flag"}}, True),
     "listAnnotations": ("runs:read", None, True),
+    "annotateEvaluation": ("", {"signal": {"kind": "flag"}}, True),
+    "listEvaluationAnnotations": ("evaluations:read", None, True),
     "listAgents": ("manifest:read", None, False),
     "getAgent": ("manifest:read", None, False),
     "listDeployments": ("manifest:read", None, False),

@@ -31,7 +31,7 @@ export interface Overview {
   notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
   progress: { done: number; total: number; perSecond: number | null; secondsLeft: number | null } | null;
-  effective?: { score: number; text: string; passed: boolean | null; passedCount: number; corrected: string[] };
+  effective?: { score: number | null; text: string | null; passed: boolean | null; passedCount: number; corrected: string[] };
   checks: CheckStats[];
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
   about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown };
@@ -194,11 +194,12 @@ export function cancelRun(run: string, kind: Kind): Promise<unknown> {
   return request(kind === "evaluation" ? `/v1/evaluations/${id}:cancel` : `/v1/runs/${id}/cancel`, { method: "POST", body: {} });
 }
 
-/** Correct the score of a task. The recorded score stays; the last correction is the effective one. */
-export function correctScore(run: string, eventId: string, correction: { score?: number; passed?: boolean }, note: string): Promise<Annotation> {
+/** Correct the score of a task or a case. The recorded score stays; the last correction is the effective one. */
+export function correctScore({ run, caseId, eventId }: CaseDetail, correction: { score?: number; passed?: boolean }, note: string): Promise<Annotation> {
   const signal = { kind: "correction", correction: JSON.stringify(correction) };
-  return request<Annotation>(`/v1/runs/${encodeURIComponent(run)}/annotations`, {
+  const [family, target] = run.kind === "evaluation" ? ["evaluations", { nodeId: caseId }] : ["runs", { eventId }];
+  return request<Annotation>(`/v1/${family}/${encodeURIComponent(run.runId)}/annotations`, {
     method: "POST",
-    body: { target: { eventId }, signal, ...(note ? { note } : {}) },
+    body: { target, signal, ...(note ? { note } : {}) },
   });
 }

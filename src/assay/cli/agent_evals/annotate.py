@@ -15,15 +15,14 @@ from msgspec import UNSET, Struct
 from assay import settings
 from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.detail import EvalDetail, detail_of
-from assay.checks import STANDARD
-from assay.cli.console.client import HostClient
+from assay.cli.console.client import HostClient, HostRefusal
 from assay.cli.console.console import echo
 from assay.comparison.stored_runs import require_comparable
 from assay.errors import UsageError
+from assay.fep.records.corrections import has_case
 from assay.fep.records.run_header import KIND as EVALUATION
-from assay.fep.records.service import EvaluationService
 from assay.host import parts
-from assay.ports import Run, Services, Store
+from assay.ports import Run, Store
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
 from assay.protocol.redaction import redact_text
@@ -164,25 +163,38 @@ async def _require_case(store: Store, run: Run, options: AnnotateOptions) -> Non
     if options.event is not None:
         raise UsageError(f"--event: {run.id} is an evaluation, which has cases: give --case ID")
     require_comparable(run)
-    if options.task is None:
-        return
-    async for line in EvaluationService(store, STANDARD, Services()).results(run):
-        if msgspec.json.decode(line)["execution_context"]["test_case"].get("id") == options.task:
-            return
-    raise UsageError(f"--case {options.task}: {run.id} has no such case; `assay show {run.id}` lists them")
+    if options.task is not None and not await has_case(store, run, options.task):
+        raise UsageError(
+            f"--case {options.task}: {run.id} has no such case; `assay show {run.id}` lists them"
+        )
 
 
 def _annotate_remote(run_id: str, options: AnnotateOptions, signal: Signal, host: HostClient) -> Annotation:
-    run = host.find_run(run_id, kind=[KIND])
+    """Annotate a run of another host. One that is not a run of OpenWOP there is an evaluation, or it is unknown."""
+    run = host.find_run(run_id, kind=[EVALUATION, KIND])
     if run is None:
-        raise UsageError(f"{host.address}: there is no eval run yet")
-    event, first = options.event, 0
-    while options.task is not None and event is None:
+        raise UsageError(f"{host.address}: there is no evaluation or agent eval yet")
+    try:
+        event = options.event
+        if options.task is not None and event is None:
+            event = _remote_event(run, options.task, host)
+        body = _body(options, signal, event)
+        return _annotation(host.request("POST", f"/v1/runs/{run}/annotations", body))
+    except HostRefusal as refusal:
+        if refusal.remote_code != "not_found" or options.event is not None:
+            raise
+    body = _body(options, signal, None, options.task)
+    return _annotation(host.request("POST", f"/v1/evaluations/{run}/annotations", body))
+
+
+def _remote_event(run: str, task: str, host: HostClient) -> str:
+    first = 0
+    while True:
         path = f"/v1/host/assay/runs/{run}/eval-report?first={first}&limit=1000"
         page = _detail(host.request("GET", path))
-        event = _event_of(page, options.task)
-        if event is None and page.next_task is UNSET:
-            raise UsageError(f"--task {options.task}: {run} has no such task")
+        event = _event_of(page, task)
+        if event is not None:
+            return event
+        if page.next_task is UNSET:
+            raise UsageError(f"--task {task}: {run} has no such task")
         first += 1000
-    body = _body(options, signal, event)
-    return _annotation(host.request("POST", f"/v1/runs/{run}/annotations", body))

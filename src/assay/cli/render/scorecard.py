@@ -87,10 +87,13 @@ def correction_line(effective: Effective) -> str:
     """The score with the corrections of annotations; the recorded score stands above."""
     corrected = effective.verdict
     verdict = "no verdict" if corrected is None else "passed" if corrected.passed else "not passed"
-    return (
-        f"with {count_of(len(effective.corrected), 'correction')}: score {score_text(effective.score)}  {verdict}"
-        f" ({', '.join(effective.corrected[:5])}{' …' if len(effective.corrected) > 5 else ''})"
-    )
+    return with_corrections(effective.corrected, f"score {score_text(effective.score)}  {verdict}")
+
+
+def with_corrections(corrected: Sequence[str], result: str = "") -> str:
+    """`with 1 correction: score 1.000  passed (exactly)`. `corrected` are ids of tasks or cases."""
+    ids = f"({', '.join(corrected[:5])}{' …' if len(corrected) > 5 else ''})"
+    return f"with {count_of(len(corrected), 'correction')}{f': {result}' if result else ''} {ids}"
 
 
 def _headline(report: EvalReport, scored_tasks: int) -> Text:

@@ -3,7 +3,7 @@
 """
 
 import difflib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -16,6 +16,7 @@ from assay.agenteval.results.safety_report import critical_text
 from assay.agenteval.scoring.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
+from assay.cases.pages import all_blocks
 from assay.cli.console.console import case_count, echo_json
 from assay.cli.console.console_table import Page
 from assay.cli.render import check_table, scorecard
@@ -23,6 +24,7 @@ from assay.cli.render.case import LABEL, ShownCase, case_lines, headline
 from assay.cli.render.findings import put_safety
 from assay.cli.render.scorecard import checks_document
 from assay.errors import UsageError
+from assay.fep.records.corrections import CorrectedRun, corrected_run
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
@@ -33,7 +35,7 @@ from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_names import title_of
 from assay.runs.run_statistics import RunStatistics, planned_cases
-from assay.stats.number_text import score_text
+from assay.stats.number_text import score_text, value_text
 
 # Which cases of a run `assay show` prints, and the refusal of a case or a check that the run does not have.
 
@@ -135,9 +137,14 @@ async def show_evaluation(
     async for line in evaluations.results(run):
         selection.add(case_of(msgspec.json.decode(line)))
     selection.refuse_unknown(run.id, "case")
-    erased = not await evaluations.store.chunk_infos(run.id, REQUEST, limit=1)
+    store = evaluations.store
+    erased = not await store.chunk_infos(run.id, REQUEST, limit=1)
+    statistics = await read_statistics(store, run) or RunStatistics()
+    notes = await annotations(store, run)
+    corrected = await corrected_run(store, run, notes, statistics, await all_blocks(store, run.id))
     if options.json:
         document = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
+        document |= {} if corrected is None else {"effective": msgspec.to_builtins(corrected)}
         _print_json(document, selection, "cases", erased=erased)
         return
     repeated, page = check_table.repeat_lines(tally.statistics(), options.ks), Page()
@@ -146,12 +153,23 @@ async def show_evaluation(
     )
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
+    for line in _corrections(corrected, statistics) if corrected is not None else ():
+        page.put(line)
     for line in repeated:
         page.put(line)
     if (spending := check_table.cost(tally.spending)) is not None:
         page.put(spending)
-    statistics = await read_statistics(evaluations.store, run)
     _put_cases(page, selection, options, counts_line(run, statistics, "case"), ERASED if erased else "")
+
+
+def _corrections(corrected: CorrectedRun, statistics: RunStatistics) -> Iterator[str]:
+    """The recorded score, and below it the one with the corrections of annotations."""
+    if corrected.score is None or statistics.score is None:
+        yield scorecard.with_corrections(corrected.corrected)
+        return
+    name, scale = statistics.score.name, statistics.score.scale
+    yield f"{name} {statistics.score.text} as recorded"
+    yield scorecard.with_corrections(corrected.corrected, f"{name} {value_text(corrected.score, scale)}")
 
 
 def case_of(result: JSON) -> ShownCase:

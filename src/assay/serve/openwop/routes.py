@@ -1,7 +1,7 @@
 """OpenWOP's routes with their scopes (openwop-contract §2.1). A scope of "" accepts any valid key."""
 
 from assay.serve.openwop.agents import AGENT_ROUTES
-from assay.serve.openwop.annotations import annotate_run, diff_runs, list_annotations
+from assay.serve.openwop.annotations import ANNOTATION_ROUTES, diff_runs
 from assay.serve.openwop.asyncapi import show_asyncapi
 from assay.serve.openwop.deployments import DEPLOYMENT_ROUTES
 from assay.serve.openwop.discovery import discover
@@ -267,28 +267,7 @@ OPENWOP = [
         responses={200: ResponseSpec("The differences.", "RunDiff")},
         parameters=(Parameter("against", {"type": "string"}, "The id of the other run."),),
     ),
-    RouteSpec(
-        method="POST",
-        path=f"{RUN}/annotations",
-        endpoint=annotate_run,
-        scope="",
-        id="annotateRun",
-        summary="Annotate a run, an event or a node; a correction sets the effective score of a task",
-        body="AnnotationCreate",
-        responses={201: ResponseSpec("The stored annotation, with secrets redacted.", "Annotation")},
-        errors=(501,),
-        parameters=(ONCE,),
-    ),
-    RouteSpec(
-        method="GET",
-        path=f"{RUN}/annotations",
-        endpoint=list_annotations,
-        scope=READ,
-        id="listAnnotations",
-        summary="List the annotations of a run",
-        responses={200: ResponseSpec("The annotations, oldest first.", "AnnotationList")},
-        errors=(501,),
-    ),
+    *ANNOTATION_ROUTES,
     RouteSpec(
         method="GET",
         path="/v1/agents",

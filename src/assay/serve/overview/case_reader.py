@@ -12,9 +12,11 @@ from assay.cases.table import CaseEntry, CaseFilter, CaseRow, entries, row_of
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.errors.storage import Erased
 from assay.fep.records.case_content import CaseContent, evaluation_case
+from assay.fep.records.corrections import with_corrections
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, Run, Store
+from assay.runs.annotations import annotations
 from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.server_state import fep_of
 from assay.serve.openwop.host import host_of
@@ -85,6 +87,7 @@ async def case_detail(
         content = await eval_case(store, run, position, labels, feedback=feedback)
     else:
         content = await evaluation_case(evaluations, run, position, labels)
+        content = with_corrections(content, entry, await annotations(store, run) if feedback else [])
     return _detail(run, entry, labels, content)
 
 

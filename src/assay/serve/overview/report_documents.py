@@ -157,6 +157,7 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(row.get("tags", ()))),
         ("trials", str(row.get("trials", ""))),
         ("cases", ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name))),
+        ("effective score", _effective(overview.get("effective"))),
         ("never reached", f"{overview['unmeasured']['neverReached'] or ''}"),
         ("cost", "" if cost is None else cost["text"]),
         ("latency, p95", late),
@@ -169,6 +170,16 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         *((one["kind"], f"not looked for ({one['reason']})") for one in overview.get("notLookedFor", ())),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _effective(effective: dict[str, Any] | None) -> str:
+    """The score with the corrections of people. The recorded one stands above."""
+    if effective is None:
+        return ""
+    count = len(effective["corrected"])
+    verdict = {True: "passed", False: "not passed"}.get(effective["passed"])
+    parts = (effective["text"], verdict, f"with {count:,} correction{'' if count == 1 else 's'}")
+    return ", ".join(part for part in parts if part)
 
 
 def _failing(run: ReportRun, *, redacted: bool) -> list[str]:

@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.agenteval.planning.run_header import EvalHeader
 from assay.agenteval.planning.run_header import read_request as read_eval
-from assay.agenteval.results.detail import detail_of
 from assay.agenteval.results.report import fold_safety
 from assay.agenteval.results.safety_report import NotLookedFor, SafetyFold, SafetyReport
 from assay.agenteval.results.scorecard import verdict
@@ -24,10 +23,10 @@ from assay.fep.records.run_header import KIND as EVALUATION
 from assay.fep.records.run_header import read_request as read_evaluation
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
-from assay.runs.annotations import annotations, effective
 from assay.runs.run_statistics import CaseCounts, Cost, Latency, RunStatistics
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
+from assay.serve.overview.effective import EffectiveResult, effective_result
 from assay.serve.overview.run_rows import SCORED, RunRow, RunRows
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -112,16 +111,6 @@ class RunProgress(Struct, frozen=True, kw_only=True, rename="camel"):
     seconds_left: float | None
 
 
-class EffectiveResult(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The result with the corrections of people. The recorded one stays."""
-
-    score: float
-    text: str
-    passed: bool | None
-    passed_count: int
-    corrected: tuple[str, ...]
-
-
 class RepeatRate(Struct, frozen=True, kw_only=True):
     """The chance that k trials of a case all pass."""
 
@@ -179,7 +168,7 @@ async def read_overview(
     blocks, labels = await all_blocks(store, run.id), labels_of(run)
     rates = await check_rates(store, run)
     checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels, rates))
-    changed = await _effective(store, run) if run.kind == EVAL and feedback else UNSET
+    changed = await effective_result(store, run, statistics, blocks) if feedback else UNSET
     countable = totals.results <= MAX_SAFETY
     safety = await _safety(store, run, header, countable) if header and MODE in header.modes else None
     return RunOverview(
@@ -355,23 +344,6 @@ def _progress(run: Run, row: RunRow, done: int, now: datetime) -> RunProgress | 
     return RunProgress(done=done, total=total, per_second=speed and round(speed, 3), seconds_left=left)
 
 
-async def _effective(store: Store, run: Run) -> EffectiveResult | UnsetType:
-    corrections = effective(await annotations(store, run))
-    if not corrections:
-        return UNSET
-    found = (await detail_of(store, run, corrections, first=0, limit=0, max_reasons=0)).effective
-    if found is UNSET:
-        return UNSET
-    passed = None if found.verdict is None else found.verdict.passed
-    return EffectiveResult(
-        score=found.score,
-        text=score_text(found.score),
-        passed=passed,
-        passed_count=found.passed_count,
-        corrected=found.corrected,
-    )
-
-
 async def _about(store: Store, run: Run, header: EvalHeader | None) -> dict[str, Any]:
     """The provenance of the result, which is not content of a case."""
     if header is None:
@@ -391,7 +363,7 @@ def _links(run: Run) -> dict[str, str]:
     """The addresses of what else there is about the run."""
     if run.kind == EVALUATION:
         base = f"/v1/evaluations/{run.id}"
-        links = {"events": f"{base}/events", "result": base}
+        links = {"events": f"{base}/events", "result": base, "annotations": f"{base}/annotations"}
         return links if run.status in CLOSED else links | {"cancel": f"{base}:cancel"}
     base, host = f"/v1/runs/{run.id}", f"/v1/host/assay/runs/{run.id}"
     links = {"events": f"{base}/events", "result": base, "annotations": f"{base}/annotations"}

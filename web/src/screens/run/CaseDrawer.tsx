@@ -106,7 +106,7 @@ function CaseView({ detail }: { detail: CaseDetail }) {
         />
       )}
       {trial ? <TrialView detail={detail} trial={trial} /> : <p className="quiet">This case has no result.</p>}
-      {detail.run.kind === "agent-eval" && (reportSource() === null || detail.annotations.length > 0) && (
+      {(reportSource() === null || detail.annotations.length > 0) && (
         <Item name="correction" title={reportSource() === null ? "Correct the score" : "Corrections"}>
           <Correction detail={detail} />
         </Item>

@@ -9,14 +9,16 @@ import { ago, moment, score as formatScore } from "~/ui/format";
 
 import { VisibleText } from "~/ui/VisibleText";
 
-/** A person's correction of the score of a task. The recorded score stays; the effective one stands beside it. */
+/** A person's correction of the score of a task or a case. The recorded score stays; the effective one stands beside it. */
 export function Correction({ detail }: { detail: CaseDetail }) {
-  const { eventId, recorded, effective, annotations, run } = detail;
+  const { eventId, recorded, effective, annotations, run, row } = detail;
+  const noun = run.kind === "evaluation" ? "case" : "task";
+  const fixed = run.kind === "evaluation" ? row.status === "error" || row.status === "skipped" : eventId === undefined;
   const queries = useQueryClient();
   const [text, setText] = useState("");
   const [note, setNote] = useState("");
   const change = useMutation({
-    mutationFn: (correction: { score?: number; passed?: boolean }) => correctScore(run.runId, eventId ?? "", correction, note.trim()),
+    mutationFn: (correction: { score?: number; passed?: boolean }) => correctScore(detail, correction, note.trim()),
     onSuccess: () => {
       setText("");
       setNote("");
@@ -32,8 +34,8 @@ export function Correction({ detail }: { detail: CaseDetail }) {
         <Side title="Recorded" score={recorded?.score ?? null} passed={recorded?.passed ?? null} />
         <Side title="Effective" score={effective?.score ?? recorded?.score ?? null} passed={effective?.passed ?? recorded?.passed ?? null} note={effective ? "corrected" : "as recorded"} />
       </div>
-      {reportSource() !== null ? null : eventId === undefined ? (
-        <p className="quiet">A task without a recorded score cannot be corrected.</p>
+      {reportSource() !== null ? null : fixed ? (
+        <p className="quiet">{`A ${noun} without a recorded score cannot be corrected.`}</p>
       ) : (
         <form
           className="correction-form"
@@ -43,10 +45,10 @@ export function Correction({ detail }: { detail: CaseDetail }) {
           }}
         >
           <div className="row wrap">
-            <Button icon="thumbUp" disabled={change.isPending} onClick={() => change.mutate({ score: 1, passed: true })} title="This task should pass: score 1">
+            <Button icon="thumbUp" disabled={change.isPending} onClick={() => change.mutate({ score: 1, passed: true })} title={`This ${noun} should pass: score 1`}>
               Should pass
             </Button>
-            <Button icon="thumbDown" disabled={change.isPending} onClick={() => change.mutate({ score: 0, passed: false })} title="This task should fail: score 0">
+            <Button icon="thumbDown" disabled={change.isPending} onClick={() => change.mutate({ score: 0, passed: false })} title={`This ${noun} should fail: score 0`}>
               Should fail
             </Button>
             <label className="row">

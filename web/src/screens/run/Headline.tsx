@@ -203,13 +203,20 @@ function UnmeasuredNumber({ overview, onFilter }: { overview: Overview; onFilter
 }
 
 /** What the corrections of people make of the recorded score. */
-function EffectiveNote({ overview: { effective } }: { overview: Overview }) {
+function EffectiveNote({ overview: { effective, run } }: { overview: Overview }) {
   if (effective === undefined) return null;
   const verdict = effective.passed === null ? "" : effective.passed ? ", passes" : ", fails";
+  const corrected = plural(effective.corrected.length, run.kind === "evaluation" ? "corrected case" : "corrected task");
   return (
     <p className="effective-note">
-      Effective <strong className="num">{effective.text}</strong>
-      {`${verdict}, with ${plural(effective.corrected.length, "corrected task")}. The recorded score stays.`}
+      {effective.text === null ? (
+        `With ${corrected}. The recorded score stays.`
+      ) : (
+        <>
+          Effective <strong className="num">{effective.text}</strong>
+          {`${verdict}, with ${corrected}. The recorded score stays.`}
+        </>
+      )}
     </p>
   );
 }

@@ -1,7 +1,9 @@
 """Data frames, rows and short checks without a file: the library reads what files say."""
 
 import json
+from decimal import Decimal
 
+import numpy
 import pandas  # pyright: ignore[reportMissingTypeStubs]
 import polars
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
@@ -56,20 +58,94 @@ def test_rows_are_read_as_those_of_a_file(tmp_path, form):
     assert [(one.name, one.case_pass_rate) for one in found.slices("topic")] == [("am", 0.0), ("eu", 1.0)]
 
 
-def test_a_missing_cell_is_absent_and_other_values_are_json():
-    odd = pandas.DataFrame(
-        {
-            "input": ["a", "b"],
-            "output": ["x", None],
-            "n": pandas.array([1, None], dtype="Int64"),
-            "share": [0.5, float("nan")],
-            "when": [pandas.Timestamp("2026-01-02"), pandas.NaT],
-            "ok": [True, False],
-        }
-    )
-    (first, _), (second, output) = contexts(assay.evaluate_sync(odd, checks=[{"contains": "x"}]))
-    assert first == {"id": "1", "input": "a", "n": 1, "share": 0.5, "when": "2026-01-02T00:00:00", "ok": True}
-    assert (second, output) == ({"id": "2", "input": "b", "ok": False}, {"value": None})
+ODD = {
+    "whole": (pandas.Series([1, None], dtype="Int64"), 1),
+    "share": (pandas.Series([0.5, float("nan")]), 0.5),
+    "when": (pandas.Series([pandas.Timestamp("2026-01-02"), pandas.NaT]), "2026-01-02T00:00:00"),
+    "utc": (pandas.Series(pandas.to_datetime(["2026-01-02T03:04:05Z", None])), "2026-01-02T03:04:05Z"),
+    "fine": (
+        pandas.Series(pandas.to_datetime(["2026-01-02T03:04:05.000000007", None])),
+        "2026-01-02T03:04:05.000000007",
+    ),
+    "month": (pandas.Series(pandas.PeriodIndex(["2026-01", None], freq="M")), "2026-01"),
+    "span": (pandas.Series(pandas.to_timedelta(["36h", None])), "P1DT43200S"),
+    "class": (pandas.cut(pandas.Series([1, None]), [0.5, 1.5]), "(0.5, 1.5]"),
+    "kind": (pandas.Series(["a", None], dtype="category"), "a"),
+    "truth": (pandas.Series([True, None], dtype="boolean"), True),
+    "vector": (pandas.Series([numpy.array([1.5, 2.5]), None]), [1.5, 2.5]),
+    "moments": (pandas.Series([numpy.array(["2026-01-02"], "M8[ns]"), None]), ["2026-01-02T00:00:00"]),
+    "members": (pandas.Series([{"n": numpy.int64(3), "t": (1, 2)}, None]), {"n": 3, "t": [1, 2]}),
+    "endless": (pandas.Series([float("inf"), float("nan")]), "Infinity"),
+    "deep": (pandas.Series([[1.0, float("-inf"), float("nan")], None]), [1.0, "-Infinity", None]),
+    "data": (pandas.Series([b"yes", None]), "eWVz"),
+    "money": (pandas.Series([Decimal("1.50"), None]), "1.50"),
+}
+KINDS = {
+    "pandas": lambda table: table,
+    "records": lambda table: table.to_dict("records"),
+    "numpy": lambda table: [{name: table[name].iloc[at] for name in table} for at in range(len(table))],
+    "arrow": pyarrow.Table.from_pandas,
+    "parquet": None,
+}
+
+
+def read_contexts(kind, table, folder, **options):
+    """The contexts of a table in memory, or of a file of it."""
+    if kind != "parquet":
+        return contexts(assay.evaluate_sync(KINDS[kind](table), checks=[{"contains": "x"}], **options))
+    table.to_parquet(folder / "rows.parquet")
+    return list(zip(*assay.load_contexts(folder / "rows.parquet", **options), strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ODD)
+def test_a_value_is_the_same_in_every_kind_of_table(kind, name, tmp_path):
+    column, expected = ODD[name]
+    if kind in ("arrow", "parquet") and name in ("class", "month", "money"):
+        column = column.astype(str).where(
+            column.notna(), None
+        )  # Arrow has no such values, or writes them as others
+    table = pandas.DataFrame({"input": ["a", "b"], "output": ["x", "y"], name: column})
+    (first, _), (second, _) = read_contexts(kind, table, tmp_path)
+    assert first == {"id": "1", "input": "a", name: expected}
+    none = {name: None} if kind in ("records", "numpy") and second.get(name, 0) is None else {}
+    assert second == {"id": "2", "input": "b"} | none  # the null of an object, as in a file of JSON lines
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", ["input", "output", "expected", "metadata.ms"])
+def test_an_infinite_number_is_refused_where_it_is_read(kind, target, tmp_path):
+    table = pandas.DataFrame({"q": ["a", "b"], "a": ["x", "y"], "odd": [1.0, float("inf")]})
+    columns = {"input": "q", "output": "a"}
+    assert len(read_contexts(kind, table, tmp_path, map=columns)) == 2
+    place = "rows.parquet:2: odd" if kind == "parquet" else "test_cases[1].odd"
+    with pytest.raises(InvalidRequest) as refusal:
+        read_contexts(kind, table, tmp_path, map={**columns, target: "odd"})
+    assert f"{place}: NaN and infinity are not JSON numbers" in str(refusal.value)
+
+
+def test_a_missing_output_is_null_and_a_whole_float_is_an_id():
+    table = pandas.DataFrame({"id": [1.0, 2.0], "input": ["a", "b"], "output": [3.5, float("nan")]})
+    for rows in (table, table.to_dict("records")):
+        found = contexts(assay.evaluate_sync(rows, checks=[{"contains": "x"}]))
+        assert found == [
+            ({"id": "1", "input": "a"}, {"value": 3.5}),
+            ({"id": "2", "input": "b"}, {"value": None}),
+        ]
+
+
+def test_cases_and_outputs_have_numbers_of_numpy():
+    cases = [{"id": "a", "input": numpy.int64(3), "when": pandas.Timestamp("2026-01-02")}]
+    result = assay.evaluate_sync(cases, [{"value": numpy.float32(0.5)}], [{"threshold": {"min_value": 0.5}}])
+    assert contexts(result) == [
+        ({"id": "a", "input": 3, "when": "2026-01-02T00:00:00"}, {"value": 0.5}),
+    ]
+    assert result.pass_rate == 1.0
+
+
+def test_a_result_without_checks_says_that_nothing_was_measured():
+    result = assay.evaluate_sync([CONTEXT], checks=[])
+    assert repr(result).endswith("completed, 1 case\n  nothing was measured: there are no checks")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -192,6 +268,7 @@ def test_a_frame_of_cases_with_ids_has_the_usual_names():
     assert assay.evaluate_sync(cases, agent=lambda question: "yes", checks=CHECKS).pass_rate == 1.0
 
 
+CONTEXT = {"test_case": {"id": "a", "input": "?"}, "output": {"value": "yes"}}
 TWICE = pandas.DataFrame([["a", "b", "c"]], columns=["input", "output", "input"])
 WRONG = [
     ({"test_cases": frame(), "checks": CHECKS}, "no column for output; its columns are 'question'"),
@@ -200,10 +277,17 @@ WRONG = [
     ({"test_cases": TWICE, "checks": CHECKS}, "two columns are called 'input'"),
     ({"test_cases": [1], "checks": CHECKS, "map": MAP}, "test_cases[0]: expected a row, an object with columns, got"),
     ({"test_cases": 7, "checks": CHECKS, "map": MAP}, "test_cases: expected a data frame or a list of rows"),
-    ({"test_cases": [{"id": "a", "input": 1}], "checks": CHECKS}, "0 outputs for 1 test cases"),
+    ({"test_cases": [{"id": "a", "input": 1}], "checks": CHECKS}, "outputs: expected one output for each case, or an agent"),
     ({"test_cases": [*ROWS, {"gold": 1}], "checks": CHECKS, "map": MAP}, "test_cases[3].question: the row has no such"),
     ({"test_cases": ROWS, "checks": [{"contains": None}], "map": MAP}, "checks[0].contains: expected the phrases"),
-    ({"test_cases": ROWS, "checks": [{"llm_judge": 3}], "map": MAP}, "expected an object with the arguments of"),
+    ({"test_cases": ROWS, "checks": [{"llm_judge": 3}], "map": MAP}, "checks[0].llm_judge: llm_judge takes an object with its arguments, got a number"),
+    ({"test_cases": ROWS, "checks": [{"contain": "x"}], "map": MAP}, "checks[0].contain: no check of assay is called 'contain' (did you mean contains?); a check of your own takes"),
+    ({"test_cases": ROWS, "checks": ["Contain"], "map": MAP}, "checks[0].type: no check 'Contain' (did you mean contains?); there are "),
+    ({"test_cases": frame()[:0], "checks": CHECKS, "map": {"input": "q"}}, "test_cases: there is no column 'q'"),
+    ({"test_cases": [], "checks": CHECKS, "map": {"text": "q"}}, "map: expected one of id, input"),
+    ({"test_cases": [{**CONTEXT, "topic": "eu"}], "checks": CHECKS}, "test_cases[0].topic: a context holds test_case and output and nothing else"),
+    ({"test_cases": [{**ROWS[0], "id": 1}, {**ROWS[1], "id": float("nan")}], "checks": CHECKS, "map": MAP}, "test_cases[1].id: the row has no id: give every row one"),
+    ({"test_cases": frame().assign(id=[1, None, 3]), "checks": CHECKS, "map": MAP}, "test_cases[1].id: the row has no id: give every row one"),
     ({"test_cases": [{"id": "x", "input": "q", "output": {"value": "a"}}], "checks": CHECKS}, "test_cases[0]: expected a row, or an object with test_case and output, got 'id', 'input', 'output'"),
     ({"test_cases": [{"test_case": {"id": "x", "input": "q"}}], "checks": CHECKS}, "test_cases[0]: expected a row, or an object with test_case and output, got 'test_case'; if the output"),
     ({"test_cases": [{"id": "x", "input": "q"}], "outputs": frame().gold[:1], "checks": CHECKS}, "outputs[0]: expected an object with value, got"),
@@ -221,6 +305,8 @@ def test_wrong_rows_are_refused_in_words(arguments, message):
     with pytest.raises((InvalidRequest, UsageError)) as refusal:
         assay.evaluate_sync(**arguments)
     assert message in str(refusal.value)
+    lines = str(refusal.value).splitlines()
+    assert [line for line in lines[1:] if line.startswith("outputs")] == []
 
 
 def polite(output):

@@ -7,8 +7,20 @@ from typing import Any, cast
 
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.planning.plan import is_sequence
+from assay.inputs.cells import Cells, read_cells
+from assay.inputs.context import other_members
 from assay.inputs.frames import DataFrame, check_index, columns_of, is_frame, rows_of
-from assay.inputs.rows import SHOWN, ColumnMap, Part, find_columns, is_row, names_output, split_columns
+from assay.inputs.rows import (
+    SHOWN,
+    ColumnMap,
+    Part,
+    RowKind,
+    check_targets,
+    find_columns,
+    is_row,
+    names_output,
+    split_columns,
+)
 from assay.protocol.json_types import is_object, kind_of, preview
 
 Columns = Mapping[str, str]
@@ -17,20 +29,33 @@ Columns = Mapping[str, str]
 class RowReader:
     """Makes contexts, cases or outputs of rows. Without `names`, the first row says which columns there are."""
 
-    def __init__(self, part: Part, columns: Columns, place: str, names: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, part: Part, columns: Columns, place: str, names: tuple[str, ...] | None = None
+    ) -> None:
         self._part: Part = part
-        self._columns, self._place, self._names = columns, place, names
-        self._mapping: ColumnMap | None = None
+        self._columns, self._place = columns, place
+        self._mapping: ColumnMap | None = None if names is None else self._find(names, "typed")
+        check_targets(columns, "map: ")
 
-    def read(self, row: Any, at: int) -> dict[str, Any]:
+    def _find(self, names: tuple[str, ...], kind: RowKind) -> ColumnMap:
+        return find_columns(names, self._columns, self._part, self._place, kind=kind)
+
+    def read(self, row: Cells | Any, at: int) -> dict[str, Any]:
         here = f"{self._place}[{at}]"
-        if not is_object(row):
-            raise InvalidRequest(Problem(here, f"expected a row, an object with columns, got {kind_of(row)}"))
+        given: Any = row.row if isinstance(row, Cells) else row
+        if not is_object(given):
+            message = f"expected a row, an object with columns, got {kind_of(given)}"
+            raise InvalidRequest(Problem(here, message))
         if self._mapping is None:
-            names, kind = self._names or tuple(row), "typed" if self._names else "json"
-            self._mapping = find_columns(names, self._columns, self._part, self._place, kind=kind)
-        inside = any("." in column for column in self._mapping.columns.values())
-        document, problems = self._mapping.apply(deepcopy(row) if inside else dict(row), at + 1)
+            self._mapping = self._find(tuple(map(str, given)), "json")
+        if not isinstance(row, Cells):
+            row = read_cells(given, nulls=True)
+            for target in ("input", "output"):  # one that is missing, such as NaN, is null as in a data frame
+                if (column := self._mapping.columns.get(target)) in given:
+                    row.row.setdefault(str(column), None)
+        if any("." in column for column in self._mapping.columns.values()):
+            row = row._replace(row=deepcopy(row.row))
+        document, problems = self._mapping.apply(row, at + 1)
         if problems:
             raise InvalidRequest([Problem(f"{here}.{one.place}", one.message) for one in problems])
         return document
@@ -74,8 +99,9 @@ def check_map(columns: Any) -> None:
 
 
 def _lacking(context: dict[str, Any], at: int) -> Iterator[Problem]:
-    """The problem of a context without its test case or without its output."""
+    """The problems of a context without its test case or its output, or with other members, as in a file."""
     if "test_case" in context and "output" in context:
+        yield from (Problem(f"test_cases[{at}].{one.place}", one.message) for one in other_members(context))
         return
     ways = 'give it in outputs=, or name its column, such as map={"output": "output.value"}'
     expected = "expected a row, or an object with test_case and output"
@@ -102,15 +128,16 @@ def _documents(rows: Any, part: Part, columns: Columns, place: str) -> Iterator[
         check_index(rows, columns.values(), place)
         names = columns_of(rows, place)
         named = "test_case" not in names
-        reader = RowReader(part, columns, place, names)
+        reader = RowReader(part, columns, place, names if named or columns else None)
         rows = rows_of(rows, place)
     elif isinstance(rows, Iterable) and not isinstance(rows, str | bytes | Mapping):
         reader = RowReader(part, columns, place)
     else:
         raise InvalidRequest(Problem(place, f"expected a data frame or a list of rows, got {kind_of(rows)}"))
     for at, row in enumerate(rows):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        if is_object(row) and not columns and not named and not is_row(row, part):
-            yield row
+        document = row.row if isinstance(row, Cells) else row
+        if is_object(document) and not columns and not named and not is_row(document, part):
+            yield document
         else:
             yield reader.read(row, at)
 

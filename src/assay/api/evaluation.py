@@ -109,12 +109,13 @@ class InMemoryEvaluation:
                 answered=arguments.agent is not None,
             )
         )
-        test_cases, outputs = given or ([], None if arguments.outputs is None else [])
+        asked = arguments.agent is not None and arguments.outputs is None
+        test_cases, outputs = given or ([], None if asked else [])  # refused: their number is no problem, too
         self._agent = collector.read(lambda: agent_for(arguments.agent, outputs, arguments.trials, settings))
         with gc_paused():
             parsed = contexts_in(
                 test_cases,
-                empty_outputs(test_cases) if self._agent else () if outputs is None else outputs,
+                empty_outputs(test_cases) if outputs is None else outputs,
                 settings.limits,
             )
         collector.problems += parsed.problems

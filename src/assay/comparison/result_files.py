@@ -241,8 +241,8 @@ def _frame_rows(name: str, frame: DataFrame, limits: Limits) -> Iterator[tuple[s
     """The rows. A frame in another order is refused: the checks of a case would be read as its trials."""
     ends: dict[tuple[Any, ...], Any] = {}  # the last check of each result
     previous: tuple[Any, ...] = ()
-    for at, values in enumerate(rows_of(frame, name)):
-        row, _, problems = to_json_document(values, f"{name}: row {at}", limits)
+    for at, cells in enumerate(rows_of(frame, name)):
+        row, _, problems = to_json_document(cells.row, f"{name}: row {at}", limits)
         if problems:
             raise InvalidRequest(problems)
         key, check = (

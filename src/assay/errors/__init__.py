@@ -73,6 +73,7 @@ from assay.errors.faults import NotMeasured as NotMeasured
 from assay.errors.faults import PathFault as PathFault
 from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault
+from assay.errors.nearest import did_you_mean as did_you_mean
 
 SHOWN = 100  # problems in one message
 MOST_PROBLEMS = 1_000  # of one request: what is behind them is not read
@@ -135,8 +136,10 @@ class UnknownCheck(InvalidRequest):
 
     def __init__(self, path: str, type: str, version: str | None, types: Iterable[str]) -> None:
         self.type, self.version = type, version
-        name = f"{type}@{version}" if version else type
-        super().__init__(Problem(path, f"no check {name[:200]!r}; there are {', '.join(sorted(types))}"))
+        name, known = f"{type}@{version}" if version else type, sorted(types)
+        close = "" if version else did_you_mean(type[:200], known)
+        hint = f" ({close})" if close else ""
+        super().__init__(Problem(path, f"no check {name[:200]!r}{hint}; there are {', '.join(known)}"))
 
 
 class BadLine(InvalidRequest):

@@ -9,15 +9,17 @@ from msgspec import Struct
 
 from assay.concurrency.loop_budget import spend
 from assay.errors import MOST_PROBLEMS, Problem
+from assay.inputs.cells import NOT_A_NUMBER
 from assay.ports import Limits
 from assay.protocol import json_types as values
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.evaluation import Check
+from assay.protocol.foreign_values import json_value
 from assay.protocol.json_types import depth, is_finite, is_list, is_mapping, is_object
 from assay.protocol.validation_messages import is_number_too_large, number_too_large, problems_in
 
 _decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=json_value).encode
 _checks = msgspec.json.Decoder(list[Check])
 _SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
@@ -97,11 +99,7 @@ def _read_unusual(line: bytes, document: Any) -> Context:
         raise NotAContext(
             [Problem("", f"expected an object with test_case and output, got {kind_of(document)}")]
         )
-    unknown = (name for name in document if name not in ("test_case", "output"))
-    problems = [
-        Problem(name, "a context holds test_case and output and nothing else")
-        for name in islice(unknown, MOST_PROBLEMS)
-    ]
+    problems = other_members(document)
     case, output = document.get("test_case", _ABSENT), document.get("output", _ABSENT)
     changed = remove_nulls(case, OPTIONAL_OF_CASE) | remove_nulls(output, OPTIONAL_OF_OUTPUT)
     original_checks = case.get("checks") if is_object(case) else None
@@ -110,6 +108,15 @@ def _read_unusual(line: bytes, document: Any) -> Context:
     if problems:
         raise NotAContext(problems, original_checks)
     return Context(_encode(document) if changed or checks is not None else line, document, checks)
+
+
+def other_members(context: dict[str, Any]) -> list[Problem]:
+    """The problems of the members that a context does not have."""
+    unknown = (name for name in context if name not in ("test_case", "output"))
+    return [
+        Problem(str(name), "a context holds test_case and output and nothing else")
+        for name in islice(unknown, MOST_PROBLEMS)
+    ]
 
 
 _ABSENT: Any = object()
@@ -197,8 +204,10 @@ def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes,
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written
-        if b"null" in encoded and (number := path_of_non_finite(msgspec.to_builtins(value))) is not None:
-            return None, b"", [Problem(join_path(path, number), "NaN and infinity are not JSON numbers")]
+        if b"null" in encoded:
+            number = path_of_non_finite(msgspec.to_builtins(value, enc_hook=json_value))
+            if number is not None:
+                return None, b"", [Problem(join_path(path, number), NOT_A_NUMBER)]
         document = _decode(encoded)
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as wrong:
         return None, b"", [Problem(join_path(path, path_of_unencodable(value)), f"not JSON: {wrong}")]

@@ -16,6 +16,7 @@ import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
 from assay.extras import require
+from assay.inputs.cells import Cells, read_cells
 from assay.inputs.context import CONTAINERS, not_json, to_json_document, too_long
 from assay.inputs.yaml_reader import read_yaml
 from assay.ports import Limits
@@ -47,6 +48,7 @@ class SourceItem(NamedTuple):
     problems: tuple[Problem, ...] = ()  # why it is not JSON; `raw` is then empty
     columns: tuple[str, ...] = ()  # of the table that it is a row of, also those whose cell is empty
     suffix: str = ""  # of the place, such as the place of the output that belongs to a case
+    infinite: tuple[str, ...] = ()  # of a row with types: where a text stands for an infinite number
 
     @property
     def location(self) -> str:
@@ -162,11 +164,12 @@ def read_items(
                 raw = b"" if problems else msgspec.json.encode(row)
                 yield SourceItem(f"{name}:", number, raw, 0, problems, columns)
         elif form == "parquet":
-            for at, (row, columns) in enumerate(parquet_rows(file, name), 1):
+            for at, ((row, infinite), columns) in enumerate(parquet_rows(file, name), 1):
                 nested, wrong = nested_row(row) if any(map(is_nested, row)) else (row, ())
                 _, encoded, unlike_json = to_json_document(nested, "", limits)
                 wrong += tuple(unlike_json)
-                yield SourceItem(f"{name}:", at, b"" if wrong else encoded, 0, wrong, columns)
+                raw = b"" if wrong else encoded
+                yield SourceItem(f"{name}:", at, raw, 0, wrong, columns, infinite=infinite)
         else:
             location, items = _list_items(_read_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
@@ -355,7 +358,7 @@ def _set_cell(document: dict[str, Any], column: str, value: Any) -> Problem | No
 BATCH = 1_024  # rows in memory
 
 
-def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[Cells, tuple[str, ...]]]:
     """Yield rows with the columns of the file. A null, or a number that is missing (NaN), is absent."""
     require(name, "tables", package="pyarrow")
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -364,9 +367,6 @@ def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[dict[str, Any], t
         columns = tuple(table.schema_arrow.names)
         for batch in table.iter_batches(batch_size=BATCH):
             for row in batch.to_pylist():
-                yield (
-                    {column: value for column, value in row.items() if value is not None and value == value},
-                    columns,
-                )
+                yield read_cells(row), columns
     except arrow.ArrowException as wrong:
         raise EnvironmentFailure(f"{name}: cannot be read as Parquet: {wrong}") from None

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeGuard
 
 from assay.errors import InvalidRequest, Problem
 from assay.extras import require
+from assay.inputs.cells import Cells, read_cells
 from assay.inputs.files import is_nested, nested_row
 
 BATCH = 1_024  # rows that are converted at a time
@@ -44,21 +45,21 @@ def check_index(frame: DataFrame, columns: Iterable[str], place: str) -> None:
             raise InvalidRequest(Problem(place, message))
 
 
-def rows_of(frame: DataFrame, place: str) -> Iterator[Row]:
+def rows_of(frame: DataFrame, place: str) -> Iterator[Cells]:
     """
     The rows as JSON has them. A cell without a value, or with NaN, is absent. Column `a.b` is the member `b` of the
     member `a`, as in CSV.
     """
-    rows = _flat_rows(frame, place)
+    rows = map(read_cells, _flat_rows(frame, place))
     return _nested(rows, place) if any(map(is_nested, columns_of(frame, place))) else rows
 
 
-def _nested(rows: Iterable[Row], place: str) -> Iterator[Row]:
-    for at, row in enumerate(rows):
-        document, problems = nested_row(row)
+def _nested(rows: Iterable[Cells], place: str) -> Iterator[Cells]:
+    for at, cells in enumerate(rows):
+        document, problems = nested_row(cells.row)
         if problems:
             raise InvalidRequest([Problem(f"{place}[{at}].{one.place}", one.message) for one in problems])
-        yield document
+        yield cells._replace(row=document)
 
 
 def _flat_rows(frame: DataFrame, place: str) -> Iterator[Row]:
@@ -70,7 +71,7 @@ def _flat_rows(frame: DataFrame, place: str) -> Iterator[Row]:
             raise InvalidRequest(
                 Problem(place, "expected a DataFrame of polars, got a LazyFrame: collect() it")
             )
-        return map(_present, frame.iter_rows(named=True))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        return frame.iter_rows(named=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     require(place, "tables", package="pyarrow")
     return _arrow_rows(import_module("pyarrow").table(frame))
 
@@ -82,32 +83,12 @@ def _library(value: Any) -> str:
 def _pandas_rows(frame: Any, names: tuple[str, ...]) -> Iterator[Row]:
     for start in range(0, len(frame), BATCH):
         part = frame.iloc[start : start + BATCH]
-        columns = [_cells(part.iloc[:, at]) for at in range(len(names))]
+        columns = [part.iloc[:, at].tolist() for at in range(len(names))]
         for cells in zip(*columns, strict=True):
-            yield {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}
-
-
-def _cells(series: Any) -> list[Any]:
-    """The values of a column, None where one is missing."""
-    return [
-        None if missing else _plain(value)
-        for value, missing in zip(series.tolist(), series.isna().tolist(), strict=True)
-    ]
+            yield dict(zip(names, cells, strict=True))
 
 
 def _arrow_rows(table: Any) -> Iterator[Row]:
     columns_of(table, "the table")
     for batch in table.to_batches(max_chunksize=BATCH):
-        yield from map(_present, batch.to_pylist())
-
-
-def _present(row: Row) -> Row:
-    return {name: value for name, value in row.items() if value is not None and value == value}
-
-
-def _plain(value: Any) -> Any:
-    """A cell as Python has it: a list column is an array of numpy, and a moment one of pandas."""
-    for method in ("tolist", "to_pydatetime"):
-        if hasattr(value, method):
-            return getattr(value, method)()
-    return value
+        yield from batch.to_pylist()

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, Problem, UsageError
+from assay.inputs.cells import Cells
 from assay.inputs.files import SourceItem, check_readable, format_of, read_items
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
@@ -43,6 +44,7 @@ NEEDED: dict[Part, tuple[str, ...]] = {
     "case": ("input",),
     "output": ("output",),
 }
+NO_ID = "the row has no id: give every row one, or leave out the column, and the rows are numbered"
 SHOWN = 20  # columns that a refusal lists
 _SEPARATORS = re.compile(r"[\s_\-]+")
 
@@ -86,16 +88,19 @@ class ColumnMap(NamedTuple):
     empty: Any  # an input or output whose cell is empty: "" in CSV, None in tables with nulls; else a problem
     output_members: bool  # the output has columns such as output.value and output.metadata.ms
 
-    def apply(self, row: dict[str, Any], number: int) -> tuple[dict[str, Any], list[Problem]]:
+    def apply(self, cells: Cells, number: int) -> tuple[dict[str, Any], list[Problem]]:
         """The context, case or output of a row, and its problems. `number` becomes the id of a case that has none."""
         parts: dict[str, Any] = {}
-        problems: list[Problem] = []
+        row = cells.row
         columns = {target: self._column(row, target) for target in self.columns}
+        problems = [one for column in columns.values() if (one := cells.problem(column))]
         for target, column in columns.items():
             value = _find(row, column)
             if value is _ABSENT and target in ("input", "output"):
                 value = self.empty
-            if value is _ABSENT and target in NEEDED[self.part]:
+            if target == "id" and (value is _ABSENT or value is None):
+                problems.append(Problem(column, NO_ID))
+            elif value is _ABSENT and target in NEEDED[self.part]:
                 problems.append(Problem(column, f"the row has no such member, which is the {target}"))
             parts[target] = value
         for column in sorted(columns.values(), key=len):  # an object before its members
@@ -129,7 +134,7 @@ class ColumnMap(NamedTuple):
         id = parts.pop("id", _ABSENT)
         if id is _ABSENT and "id" not in self.columns:
             id = str(number)
-        case: dict[str, Any] = {"id": str(id) if type(id) is int else id}
+        case: dict[str, Any] = {"id": _id_text(id)}
         case |= {name: parts.pop(name) for name in ("input", "expected") if name in parts}
         for name in case.keys() & self.chosen:
             _rename(row, name, "case")
@@ -282,6 +287,12 @@ def _rename(members: dict[str, Any], name: str, prefix: str) -> None:
     members[other] = members.pop(name)
 
 
+def _id_text(id: Any) -> Any:
+    """A whole number as a text. A column of ids with a missing one has floats in pandas."""
+    whole = type(id) is int or (type(id) is float and id.is_integer())
+    return str(int(id)) if whole else id
+
+
 def _tags(value: Any, column: str) -> list[Any]:
     """A list of tags. A text in a column that is called tags may hold several, between commas or semicolons."""
     if is_list(value):
@@ -354,7 +365,7 @@ def items_of(
             continue
         if mapping is None:
             mapping = find_columns(piece.columns or tuple(document), columns or {}, part, name, kind=kind)
-        result, problems = mapping.apply(document, number)
+        result, problems = mapping.apply(Cells(document, piece.infinite), number)
         yield piece._replace(raw=b"" if problems else _encode(result), problems=tuple(problems))
 
 

@@ -2,7 +2,6 @@
 `assay show`: why a run is as it is. Each case with its content and reasons, each agent's task with its trajectory.
 """
 
-import difflib
 from collections.abc import AsyncIterator, Iterator
 
 import msgspec
@@ -24,6 +23,7 @@ from assay.cli.render.case import LABEL, ShownCase, case_lines, headline
 from assay.cli.render.findings import put_safety
 from assay.cli.render.scorecard import checks_document
 from assay.errors import UsageError
+from assay.errors.nearest import did_you_mean
 from assay.fep.records.corrections import CorrectedRun, corrected_run
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Store
@@ -115,11 +115,9 @@ class Selection:
         """Refuse a case or a check that the run does not have, and say what it has."""
         case, check = self._options.case, self._options.check
         if case is not None and not self._exists:
-            close = difflib.get_close_matches(case, list(self._ids), 3)
             more = " …" if len(self._ids) > NAMES else ""
             ids = f"its {noun}s: {', '.join(list(self._ids)[:NAMES])}{more}" if self._ids else "it has none"
-            hint = f"did you mean {' or '.join(close)}?" if close else ids
-            raise UsageError(f"{run} has no {noun} {case!r}; {hint}")
+            raise UsageError(f"{run} has no {noun} {case!r}; {did_you_mean(case, self._ids) or ids}")
         if check is not None and check not in self._types and check not in self._labels:
             names = f"its checks: {', '.join(self._labels)}" if self._labels else "it has none"
             raise UsageError(f"{run} has no check {check!r}; {names}")

@@ -126,6 +126,8 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         counts += f", {summary.total_test_cases:,} trials" if summary.total_test_cases > len(ids) else ""
         lines = [f"RunResult {self.evaluation_id}: {self.status}, {counts}{rated}"]
         rows = self._counts()
+        if self.results and not rows:
+            lines.append("  nothing was measured: there are no checks")
         names = list(dict.fromkeys(name for name, _ in rows))
         for name in names[:MAX_ROWS]:
             counts = ", ".join(f"{rows[name, word]:,} {word}" for word in WORDS if rows[name, word])

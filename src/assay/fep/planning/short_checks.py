@@ -2,7 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from assay.errors import Problem
+from assay.checks import STANDARD
+from assay.errors import Problem, did_you_mean
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 OUTPUT = "$.output.value"
@@ -75,7 +76,7 @@ def _arguments(kind: str, value: Any, path: str) -> tuple[dict[str, Any], list[P
     if form is None:
         if value is None or is_object(value):
             return value or {}, []
-        return {}, [Problem(path, f"expected an object with the arguments of {kind}, got {kind_of(value)}")]
+        return {}, [Problem(path, _without_short_form(kind, value))]
     subject = {} if form.subject is None else {form.subject: OUTPUT}
     if is_object(value) and not (form.takes_object and form.argument not in value):
         return {**subject, **value}, []
@@ -85,6 +86,16 @@ def _arguments(kind: str, value: Any, path: str) -> tuple[dict[str, Any], list[P
         return {}, [Problem(path, f"expected the {form.argument} of {kind}, got nothing")]
     wrapped = [value] if kind in LISTS and not is_list(value) and not _is_path(value) else value
     return {**subject, form.argument: wrapped}, []
+
+
+def _without_short_form(kind: str, value: Any) -> str:
+    """Why a value is not enough. A check of the user may have any name, and takes an object."""
+    takes = f"takes an object with its arguments, got {kind_of(value)}"
+    if kind in STANDARD.types:
+        return f"{kind} {takes}"
+    close = did_you_mean(kind, STANDARD.types)
+    hint = f" ({close})" if close else ""
+    return f"no check of assay is called {kind[:200]!r}{hint}; a check of your own {takes}"
 
 
 def _is_path(value: Any) -> bool:

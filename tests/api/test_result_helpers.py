@@ -101,10 +101,62 @@ def test_a_table_has_every_column_of_the_input():
     outputs = [{"value": "yes", "metadata": {"model": "m", "cost_usd": 1}}, {"value": "no"}]
     frame = assay.evaluate_sync(cases, outputs, [CONTAINS, CONTAINS]).to_pandas()
     added = frame.loc[:, "error_message":].iloc[:, 1:]
-    assert list(added.columns) == ["topic", "case_score", "metadata_topic", "human", "n", "model", "late"]
-    assert added.iloc[1].tolist()[:6] == ["law", 7, "x", "[1,2]", 3, "m"]
+    assert list(added.columns) == ["topic", "human", "n", "case_topic", "case_score", "model", "late"]
+    assert added.iloc[1].tolist()[:6] == ["x", "[1,2]", 3, "law", 7, "m"]
     assert pandas.isna(added["topic"][2])
     assert bool(added["late"][3])
+
+
+TABLE = pandas.DataFrame(
+    {
+        "key": [10, 11],
+        "question": [{"q": 1}, "b"],
+        "model": ["yes", "no"],
+        "gold": [1, 2],
+        "empty": [None, None],
+        "votes": pandas.array([3, None], dtype="Int64"),
+        "seen": pandas.array([True, None], dtype="boolean"),
+        "share": [0.5, None],
+        "id": ["old", "ids"],
+        "metadata.lang": ["de", "en"],
+        "topic": ["law", "tax"],
+        "data": [b"x", b"y"],
+    }
+)
+COLUMNS = {"id": "key", "input": "question", "output": "model", "expected": "gold", "metadata.topic": "votes"}
+
+
+@pytest.mark.parametrize("form", ["frame", "list"])
+def test_a_table_has_the_columns_of_a_table_under_their_names(form):
+    rows = TABLE if form == "frame" else TABLE.to_dict("records")
+    result = assay.evaluate_sync(rows, checks=[CONTAINS], map=COLUMNS)
+    found = result.to_pandas()
+    of_object = "lang" if form == "frame" else "metadata.lang"  # a dot leads into an object, as in CSV
+    assert {*TABLE.columns} - {"metadata.lang"} <= {*found.columns}
+    assert found[of_object].tolist() == ["de", "en"]
+    assert found["key"].tolist() == ["10", "11"]
+    assert found["question"].tolist() == ['{"q":1}', "b"]
+    assert found["id"].tolist() == ["old", "ids"]
+    assert found["empty"].isna().all()
+    types = {name: str(found[name].dtype) for name in ("gold", "votes", "seen", "share")}
+    assert types == {"gold": "int64", "votes": "Int64", "seen": "boolean", "share": "float64"}
+    assert found["data"].tolist() == ["eA==", "eQ=="]
+
+
+@pytest.mark.parametrize("by", ["topic", "seen", "tag"])
+def test_a_slice_of_a_result_is_the_same_in_its_table(by):
+    result = assay.evaluate_sync(TABLE, checks=[CONTAINS], map=COLUMNS)
+    other = assay.evaluate_sync(TABLE.assign(model="no"), checks=[CONTAINS], map=COLUMNS)
+    slices = [
+        [(one.slice, one.result.cases) for one in compared.pair.slices]
+        for compared in (
+            assay.compare(result, other, by=by),
+            assay.compare(result.to_pandas(), other.to_pandas(), by=by),
+            assay.compare(result, other.to_pandas(), by=by),
+        )
+    ]
+    assert slices[0] == slices[1] == slices[2]
+    assert sum(cases for _, cases in slices[0]) == 2
 
 
 class Tags(HTMLParser):

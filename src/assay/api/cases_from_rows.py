@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from copy import deepcopy
 from itertools import islice
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.planning.plan import is_sequence
@@ -34,8 +35,21 @@ class RowReader:
     ) -> None:
         self._part: Part = part
         self._columns, self._place = columns, place
-        self._mapping: ColumnMap | None = None if names is None else self._find(names, "typed")
+        self._names = dict.fromkeys(names or ())
+        self._mapping: ColumnMap | None = None
         check_targets(columns, "map: ")
+        # a frame has rows, unless a column holds whole test cases
+        self._has_rows = bool(columns) or (names is not None and "test_case" not in names)
+        if names is not None and self._has_rows:
+            self._mapping = self._find(names, "typed")
+
+    @property
+    def table(self) -> dict[str, str | None]:
+        """The columns, each with the target that it is read as. A column such as `metadata.topic` has its own place."""
+        targets = {} if self._mapping is None else {one: name for name, one in self._mapping.columns.items()}
+        return {
+            name: targets.get(name) for name in self._names if "." not in name and not name.endswith(":json")
+        }
 
     def _find(self, names: tuple[str, ...], kind: RowKind) -> ColumnMap:
         return find_columns(names, self._columns, self._part, self._place, kind=kind)
@@ -46,10 +60,13 @@ class RowReader:
         if not is_object(given):
             message = f"expected a row, an object with columns, got {kind_of(given)}"
             raise InvalidRequest(Problem(here, message))
+        if not self._has_rows and not is_row(given, self._part):
+            return given
         if self._mapping is None:
             self._mapping = self._find(tuple(map(str, given)), "json")
         if not isinstance(row, Cells):
             row = read_cells(given, nulls=True)
+            self._names.update(dict.fromkeys(map(str, given)))
             for target in ("input", "output"):  # one that is missing, such as NaN, is null as in a data frame
                 if (column := self._mapping.columns.get(target)) in given:
                     row.row.setdefault(str(column), None)
@@ -61,9 +78,17 @@ class RowReader:
         return document
 
 
+class GivenCases(NamedTuple):
+    """The cases and the outputs of `evaluate`, and the columns of the tables that they come from."""
+
+    test_cases: Any
+    outputs: Any
+    columns: Mapping[str, str | None] = MappingProxyType({})
+
+
 def cases_and_outputs(
     test_cases: Any, outputs: Any, columns: Columns | None, *, answered: bool
-) -> tuple[Any, Any]:
+) -> GivenCases:
     """
     The cases and the outputs of `evaluate`. Rows and contexts become cases, and outputs if there are none beside them.
 
@@ -73,16 +98,26 @@ def cases_and_outputs(
     alone = outputs is None and not answered
     rows = columns is not None or is_frame(test_cases) or (alone and _has_contexts(test_cases))
     of_case, of_output = (columns or {}, {}) if alone else split_columns(columns)
+    table: dict[str, str | None] = {}
     if not alone and (is_frame(outputs) or of_output):
-        outputs = list(_documents(outputs, "output", of_output, "outputs"))
+        outputs, table = _read_all(outputs, "output", of_output, "outputs")
     if not rows:
-        return test_cases, outputs
+        return GivenCases(test_cases, outputs, table)
+    part: Part = "context" if alone else "case"
+    documents, columns_of_cases = _read_all(test_cases, part, of_case, "test_cases")
+    table = columns_of_cases | table
     if not alone:
-        return list(_documents(test_cases, "case", of_case, "test_cases")), outputs
-    contexts = list(_documents(test_cases, "context", of_case, "test_cases"))
-    if problems := [one for at, context in enumerate(contexts) for one in _lacking(context, at)]:
+        return GivenCases(documents, outputs, table)
+    if problems := [one for at, context in enumerate(documents) for one in _lacking(context, at)]:
         raise InvalidRequest(problems[:MOST_PROBLEMS])
-    return [one["test_case"] for one in contexts], [one["output"] for one in contexts]
+    return GivenCases([one["test_case"] for one in documents], [one["output"] for one in documents], table)
+
+
+def _read_all(
+    rows: Any, part: Part, columns: Columns, place: str
+) -> tuple[list[dict[str, Any]], dict[str, str | None]]:
+    reader, given = _reader(rows, part, columns, place)
+    return list(_documents(reader, given)), reader.table
 
 
 def check_map(columns: Any) -> None:
@@ -118,28 +153,22 @@ def streamed_contexts(
     if isinstance(contexts, AsyncIterable):
         return contexts if columns is None else _each_document(contexts, RowReader(part, columns, "contexts"))
     if is_frame(contexts) or columns is not None:
-        return _documents(contexts, part, columns or {}, "contexts")
+        return _documents(*_reader(contexts, part, columns or {}, "contexts"))
     return cast("Iterable[Any]", contexts)
 
 
-def _documents(rows: Any, part: Part, columns: Columns, place: str) -> Iterator[dict[str, Any]]:
-    named = False  # a frame has rows, unless a column holds whole test cases
+def _reader(rows: Any, part: Part, columns: Columns, place: str) -> tuple[RowReader, Iterable[Any]]:
+    """A reader of rows, and the rows."""
     if is_frame(rows):
         check_index(rows, columns.values(), place)
-        names = columns_of(rows, place)
-        named = "test_case" not in names
-        reader = RowReader(part, columns, place, names if named or columns else None)
-        rows = rows_of(rows, place)
-    elif isinstance(rows, Iterable) and not isinstance(rows, str | bytes | Mapping):
-        reader = RowReader(part, columns, place)
-    else:
-        raise InvalidRequest(Problem(place, f"expected a data frame or a list of rows, got {kind_of(rows)}"))
-    for at, row in enumerate(rows):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        document = row.row if isinstance(row, Cells) else row
-        if is_object(document) and not columns and not named and not is_row(document, part):
-            yield document
-        else:
-            yield reader.read(row, at)
+        return RowReader(part, columns, place, columns_of(rows, place)), rows_of(rows, place)
+    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes | Mapping):
+        return RowReader(part, columns, place), cast("Iterable[Any]", rows)
+    raise InvalidRequest(Problem(place, f"expected a data frame or a list of rows, got {kind_of(rows)}"))
+
+
+def _documents(reader: RowReader, rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    return (reader.read(row, at) for at, row in enumerate(rows))
 
 
 async def _each_document(rows: AsyncIterable[Any], reader: RowReader) -> AsyncIterator[dict[str, Any]]:

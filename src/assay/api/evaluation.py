@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.api.agents import AgentLike, agent_for, agent_results, empty_outputs
-from assay.api.cases_from_rows import Columns, cases_and_outputs
+from assay.api.cases_from_rows import Columns, GivenCases, cases_and_outputs
 from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry
@@ -110,7 +110,8 @@ class InMemoryEvaluation:
             )
         )
         asked = arguments.agent is not None and arguments.outputs is None
-        test_cases, outputs = given or ([], None if asked else [])  # refused: their number is no problem, too
+        # if they are refused, their number is no second problem
+        test_cases, outputs, self._columns = given or GivenCases([], None if asked else [])
         self._agent = collector.read(lambda: agent_for(arguments.agent, outputs, arguments.trials, settings))
         with gc_paused():
             parsed = contexts_in(
@@ -183,7 +184,9 @@ class InMemoryEvaluation:
         with gc_paused():
             now = self._services.clock.now()
             results = [read_result(one) if isinstance(one, bytes) else one.result() for one in self._scored]
-            return run_result(new_id("eval_"), self._started, now, self._tally, results, self._experiment)
+            return run_result(
+                new_id("eval_"), self._started, now, self._tally, results, self._experiment, self._columns
+            )
 
 
 async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:

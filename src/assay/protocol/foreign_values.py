@@ -9,7 +9,7 @@ from assay.protocol.json_types import base_of
 _PLAIN: Any = (str, int, float, bool, dict, list, type(None))  # the types that JSON has
 _MISSING = ("NAType", "NaTType")  # of pandas
 _AS_TEXT = ("Interval", "Period")  # of pandas: the classes of `cut`, and months
-_converters: dict[type, Callable[[Any], Any]] = {}  # a kind of value is looked at once
+_converters: dict[Any, Callable[[Any], Any]] = {}  # a kind of value is looked at once
 
 
 def json_value(value: Any) -> Any:
@@ -18,7 +18,7 @@ def json_value(value: Any) -> Any:
 
     The parts of an array are converted when they are encoded.
     """
-    kind = type(value)
+    kind: Any = type(value)
     convert = _converters.get(kind)
     if convert is None:
         convert = _converters[kind] = _converter(kind)
@@ -35,7 +35,7 @@ def plain_value(value: Any) -> Any:
         return value
 
 
-def _converter(kind: type) -> Callable[[Any], Any]:
+def _converter(kind: Any) -> Callable[[Any], Any]:
     if kind.__name__ in _MISSING:
         return _nothing
     if issubclass(kind, datetime) and hasattr(kind, "to_pydatetime"):

@@ -1,8 +1,9 @@
 """Rows of CSV. A cell that a spreadsheet would read as a formula gets an apostrophe in front, as OWASP recommends."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -65,8 +66,12 @@ _KINDS = {
 }  # the first and the third may lack values
 
 
-def data_frame(results: Iterable[TestCaseResult]) -> Any:
-    """A `pandas.DataFrame` with one row for each check of each case. It has every column of the input."""
+def data_frame(results: Iterable[TestCaseResult], table: Mapping[str, str | None] | None = None) -> Any:
+    """
+    A `pandas.DataFrame` with one row for each check of each case. It has every column of the input.
+
+    `table` are the columns of the table that the cases come from, each with what it was read as.
+    """
     require("to_pandas()", "tables", package="pandas")
     pandas = import_module("pandas")
     rows: list[Row] = []
@@ -75,37 +80,70 @@ def data_frame(results: Iterable[TestCaseResult]) -> Any:
         document = msgspec.to_builtins(result)
         found, first = list(case_rows(document)), len(rows)
         rows += found
-        for name, value in input_columns(document["execution_context"]).items():
+        for name, value in input_columns(document["execution_context"], table or {}).items():
             column = others.setdefault(name, [])
             column += [None] * (first - len(column)) + [value] * len(found)
     kinds = {name: _KINDS[kind] for name, kind in COLUMNS.items()}
     frame = pandas.DataFrame.from_records(rows, columns=list(COLUMNS)).astype(kinds)
-    added = {name: column + [None] * (len(rows) - len(column)) for name, column in others.items()}
+    added = {
+        name: pandas.Series(padded, dtype=_kind_of(padded))
+        for name, column in others.items()
+        for padded in [column + [None] * (len(rows) - len(column))]
+    }
     return pandas.concat([frame, pandas.DataFrame(added)], axis=1) if added else frame
+
+
+def _kind_of(column: Sequence[Any]) -> str:
+    """The type of a column. Whole numbers stay whole where some are missing."""
+    types: set[Any] = {type(value) for value in column}
+    missing, types = type(None) in types, types - {type(None)}
+    if types == {bool}:
+        return "boolean" if missing else "bool"
+    if types == {int} and all(value is None or abs(value) < 1 << 63 for value in column):
+        return "Int64" if missing else "int64"
+    return "float64" if types and types <= {int, float} else "object"
 
 
 _IN_TABLE = ("id", "input", "expected", "tags", "checks", "metadata")  # members of a case that have columns
 
 
-def input_columns(context: JSON) -> JSON:
+def input_columns(context: JSON, table: Mapping[str, str | None] = MappingProxyType({})) -> JSON:
     """
     What a case and its output have beside the columns of a result, by the name of its column.
 
-    A member has its own name. If another column has it, the name begins with `case_`, `metadata_` or `output_`.
+    A member has its own name. If another column has it, the name begins with `metadata_`, `case_` or `output_`. A
+    member of the metadata is before one of the case, as in a slice. A column of the `table` with another name, such as
+    the one that is the input, is there under its name, too.
     """
-    case, about = context["test_case"], about_of(context["output"])
+    case, output = context["test_case"], context["output"]
+    about = about_of(output)
     metadata = case.get("metadata")
     found: JSON = {}
     for prefix, members, left_out in (
-        ("case", case, _IN_TABLE),
         ("metadata", metadata if is_object(metadata) else {}, ("tags",)),
+        ("case", case, _IN_TABLE),
         ("output", about, ("trial", "cost_usd", "latency_ms")),
     ):
         for name, value in members.items():
             if name not in left_out:
                 taken = name in COLUMNS or name in found
                 found[f"{prefix}_{name}" if taken else name] = cell_of(value)
+    for name, target in table.items():
+        if name not in COLUMNS and name not in found:
+            own = f"case_{name}" if name in _IN_TABLE else name  # another column took the place of this one
+            found[name] = cell_of(_part(case, output, target or own))
     return found
+
+
+def _part(case: JSON, output: JSON, target: str) -> Any:
+    """What was read from a column: the output, a member of it or of the case, or of the metadata of the case."""
+    if target == "output":
+        return output.get("value")
+    name = target.removeprefix("metadata.")
+    metadata = case.get("metadata")
+    within = metadata if is_object(metadata) else {}
+    places = (within,) if name != target else (within, case) if target == "tags" else (case, output)
+    return next((place[name] for place in places if name in place), None)
 
 
 def cell_of(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Builds the result of a run from its tally and result lines (FEP 4.2)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -82,9 +82,9 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
     def to_pandas(self) -> Any:
         """
         A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score, and every other column
-        of the input. It needs the extra `tables`.
+        of the input, under its name. It needs the extra `tables`.
         """
-        return data_frame(self.results)
+        return data_frame(self.results, (self.metadata or {}).get("columns"))
 
     def _repr_html_(self) -> str:
         """What a notebook shows: rates with intervals, checks, and what did not pass."""
@@ -189,7 +189,10 @@ def run_result(
     tally: Tally,
     results: list[TestCaseResult],
     experiment: ExperimentMetadata | None,
+    columns: Mapping[str, str | None] | None = None,
 ) -> RunResult:
+    """`columns`: those of the table that the cases come from, each with what it was read as."""
+    metadata = metadata_of(tally) | ({"columns": dict(columns)} if columns else {})
     return RunResult(
         evaluation_id=evaluation_id,
         started_at=started_at,
@@ -198,7 +201,7 @@ def run_result(
         experiment=experiment or UNSET,
         summary=tally.summary(),
         results=results,
-        metadata=metadata_of(tally) or UNSET,
+        metadata=metadata or UNSET,
     )
 
 

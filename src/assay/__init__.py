@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from assay.checks.safety.detector import Detection, Detector, texts_in
     from assay.comparison.gate_run import GateDecision
     from assay.errors import (
+        BadLine,
+        EnvironmentFailure,
         Fault,
         ForeignFault,
         InvalidRequest,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         PathFault,
         Refusal,
         TimeFault,
+        UsageError,
         ValueFault,
     )
     from assay.fep.outputs.failing_cases import FailingCase
@@ -72,8 +75,8 @@ _MODULES = {
     "assay.fep.outputs.run_result": ("RunResult",),
     "assay.comparison.gate_run": ("GateDecision",),
     "assay.errors": (
-        "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured", "PathFault", "Refusal", "TimeFault",
-        "ValueFault",
+        "BadLine", "EnvironmentFailure", "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "NotMeasured",
+        "PathFault", "Refusal", "TimeFault", "UsageError", "ValueFault",
     ),
     "assay.ports": ("Limits", "Services"),
     "assay.ports.agents": ("AgentRefusal", "AgentContext", "ToolFailure"),
@@ -95,6 +98,7 @@ __all__ = [
     "AgentEvalSuite",
     "AgentRefusal",
     "Answer",
+    "BadLine",
     "Check",
     "CheckError",
     "CheckResult",
@@ -102,6 +106,7 @@ __all__ = [
     "Comparison",
     "Detection",
     "Detector",
+    "EnvironmentFailure",
     "EvalSummary",
     "EvaluationRequest",
     "EvaluationRunResult",
@@ -139,6 +144,7 @@ __all__ = [
     "Text",
     "TimeFault",
     "ToolFailure",
+    "UsageError",
     "ValueFault",
     "Verification",
     "compare",

@@ -107,12 +107,12 @@ def test_results_that_are_not_complete_have_no_verdict(runs):
         (lambda a: assay.report(a, output="report.pdf"), "expected a file that ends with .html or .md"),
         (lambda a: assay.report(), "expected 1 to 8 runs, got 0"),
         (lambda a: assay.report(*[a] * 9), "expected at most 8 runs, got 9"),
-        (lambda a: assay.report(a, limit=0), "--limit: expected 1 to 20000, got 0"),
+        (lambda a: assay.report(a, limit=0), "limit: expected 1 to 20000, got 0"),
         (lambda a: assay.report("nothing"), "there is no run 'nothing'"),
         (lambda a: assay.report(a, 7), "b: expected a result"),
         (lambda a: assay.report(a, output="no/folder/report.md"), "no/folder/report.md: cannot be written"),
         (lambda a: assay.report([odd(a)]), "a: expected a result with execution_context and check_results"),
-        (lambda a: assay.history(SUITE["suiteId"], limit=0), "--limit: expected 1 to 1000, got 0"),
+        (lambda a: assay.history(SUITE["suiteId"], limit=0), "limit: expected 1 to 1000, got 0"),
         (lambda a: assay.history("missing.yaml"), "missing.yaml: there is no such file"),
     ],
 )
@@ -134,6 +134,17 @@ def test_the_history_of_a_suite_is_that_of_the_command(home, command):
     assert (found.rows[0].run_id, found.more) == (last.run_id, False)
     assert (found.rows[0].low or 0) < 0.25 < (found.rows[0].high or 0)
     assert assay.history(SUITE["suiteId"], limit=1).more
+    for text in (repr(found), found._repr_html_()):
+        assert f"SuiteHistory {SUITE['suiteId']}: 2 runs" in text
+        assert last.run_id in text
+    assert assay.history(SUITE["suiteId"], agent="nobody").note.startswith("no run of agent nobody on suite ")
+    wrong = SUITE["suiteId"].replace("first", "frist")
+    expected = f"no run on suite {wrong} is stored here; did you mean {SUITE['suiteId']}?"
+    with pytest.raises(UsageError) as refusal:
+        assay.history(wrong)
+    assert str(refusal.value) == expected
+    (home / "other.json").write_text(json.dumps({**SUITE, "suiteId": wrong}), "utf-8")
+    assert assay.history(home / "other.json").note == expected  # a suite that was not run yet
     done = command(
         "history",
         SUITE["suiteId"],
@@ -142,6 +153,10 @@ def test_the_history_of_a_suite_is_that_of_the_command(home, command):
         environ={"ASSAY_DATABASE_URL": f"sqlite:///{home}/assay.db"},
     )
     assert f'"runId":"{last.run_id}"' in done.out
+    note = command(
+        "history", wrong, folder=home, environ={"ASSAY_DATABASE_URL": f"sqlite:///{home}/assay.db"}
+    )
+    assert (note.code, note.out.strip()) == (0, expected)
     assert "1 of 4 tasks" not in assay.report(last.run_id)
     assert "**Failed.**" in assay.report(last.run_id)
     with pytest.raises(InvalidRequest, match="a report of an agent eval is of its stored run"):

@@ -143,6 +143,26 @@ def test_cases_and_outputs_have_numbers_of_numpy():
     assert result.pass_rate == 1.0
 
 
+def test_a_number_is_no_text_to_search_and_the_reason_says_what_to_do():
+    rows = [{"input": "?", "output": "3 apples", "expected": 3}]
+    result = assay.evaluate_sync(rows, checks=[{"contains": "$.test_case.expected"}])
+    assert len(result.unmeasured) == 1
+    assert result.failing[0].checks[0].reason == (
+        "phrases: expected a string but got a whole number at `[0]`; make $.test_case.expected a text, or use "
+        "exact_match, json_match or threshold, which take numbers"
+    )
+
+
+def test_an_id_of_two_different_cases_is_refused_with_what_differs():
+    rows = [{"id": "a", "input": "?", "output": "x", "annotator": one} for one in ("ann", "ben")]
+    with pytest.raises(InvalidRequest) as refusal:
+        assay.evaluate_sync(rows, checks=[{"contains": "x"}])
+    assert str(refusal.value) == (
+        "test_cases[1].id: 'a' is already the id of another test case: 'annotator' differs; trials of one case are "
+        "equal, and other cases have other ids"
+    )
+
+
 def test_a_result_without_checks_says_that_nothing_was_measured():
     result = assay.evaluate_sync([CONTEXT], checks=[])
     assert repr(result).endswith("completed, 1 case\n  nothing was measured: there are no checks")

@@ -121,6 +121,10 @@ def answered() -> assay.InvocationResult:
 def failures() -> Any:
     try:
         asyncio.run(waiting(assay.AgentEvalSuite(suite_id="a", version="1.0.0", modes=("golden",), tasks=())))
+    except assay.BadLine as bad:
+        return bad.location
+    except (assay.UsageError, assay.EnvironmentFailure) as wrong:
+        return wrong.lines
     except assay.InvalidRequest as invalid:
         return [problem.message for problem in invalid.problems]
     except assay.MalformedPath as malformed:

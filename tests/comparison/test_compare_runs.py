@@ -248,8 +248,8 @@ def test_a_median_and_a_percentile_are_compared_by_a_bootstrap(quantile, before)
 @pytest.mark.parametrize(
     ("number", "metric", "by", "message"),
     [
-        (29, "latency_ms:p95", (), "expected 30 to 5000 cases for a bootstrap interval, got 29; .*: --metric latency_ms$"),
-        (30, "latency_ms:p95", ("tag",), "expected no --by: slices are compared by means"),
+        (29, "latency_ms:p95", (), "expected 30 to 5000 cases for a bootstrap interval, got 29; .*: metric='latency_ms'$"),
+        (30, "latency_ms:p95", ("tag",), "expected no by=: slices are compared by means"),
         (30, "cost_usd:p95", (), "no output of these runs has the number cost_usd in its metadata"),
         (1, "latency_ms:p99", (), "expected latency_ms, latency_ms:median or latency_ms:p95, got 'latency_ms:p99'"),
     ],

@@ -199,7 +199,7 @@ def test_labels_come_from_files():
 
 
 REFUSED = [
-    (["human"], {}, "--labels human: no case has a label there; the members are topic"),
+    (["human"], {}, "labels='human': no case has a label there; the members are topic"),
     (["empty.csv"], {}, "expected rows with the id of a case and a label, got none"),
     (
         ["twice.csv"],
@@ -214,21 +214,21 @@ REFUSED = [
     ),
     (["wide.csv:eve"], {}, "expected a column eve, got id, ann, bob"),
     (["missing.csv"], {}, "missing.csv: there is no such file"),
-    (["others.csv"], {}, "--labels others.csv: it has no label for a case of these results"),
+    (["others.csv"], {}, "labels='others.csv': it has no label for a case of these results"),
     (
         ["odd.csv"],
         {},
-        "--labels odd.csv, the case 'a': expected a pass (pass, passed, true, yes …), a fail (fail, failed, ",
+        "labels='odd.csv', the case 'a': expected a pass (pass, passed, true, yes …), a fail (fail, failed, ",
     ),
-    (["stars.csv"], {}, "got 4; --bar N says from which number on a label is a pass"),
+    (["stars.csv"], {}, "got 4; bar=N says from which number on a label is a pass"),
     (
         ["two.csv:ann"],
         {"check": "vibes"},
         "no check of these results is called 'vibes'; the checks are llm_judge",
     ),
     (["two.csv:ann"], {"check": "llm_judge:no"}, "no answer of llm_judge has the member 'no'"),
-    (["a=b"], {}, "--labels a=b: expected the name of a member of the cases, a path"),
-    (["$.["], {}, "--labels $.[: expected the name of a member of the cases, a path"),
+    (["a=b"], {}, "labels='a=b': expected the name of a member of the cases, a path"),
+    (["$.["], {}, "labels='$.[': expected the name of a member of the cases, a path"),
 ]
 
 
@@ -246,13 +246,13 @@ def test_labels_that_cannot_be_used_are_refused(labels, options, message):
         ([check_result(True)], "no check of these results asks a judge; the checks are contains"),
         (
             [judged(True), check_result(True, type="safety_judge")],
-            "these results have 2 judges; name one of them: --check llm_judge or safety_judge",
+            "these results have 2 judges; name one of them: check='llm_judge' or check='safety_judge'",
         ),
-        ([judged(True), judged(False)], "name one of them: --check llm_judge #1 or llm_judge #2"),
+        ([judged(True), judged(False)], "name one of them: check='llm_judge #1' or check='llm_judge #2'"),
         ([judged(None)], "llm_judge has no answer to compare: it was not measured in any of 1 cases"),
         (
             [check_result(None, type="llm_judge", response={"score": 0.3})],
-            "the judge gives a number and neither a pass nor a fail; --bar N",
+            "the judge gives a number and neither a pass nor a fail; bar=N",
         ),
         ([check_result(None, type="llm_judge", response={"tone": "x"})], "llm_judge:MEMBER names a member"),
         ([], "they have no checks"),

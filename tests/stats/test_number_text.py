@@ -23,6 +23,8 @@ def test_an_amount_has_cents_or_three_digits(value, text):
 @pytest.mark.parametrize(
     ("text", "written"),
     [
+        (percent(0.8325), "83.3%"),  # as 0.833; a product with 100 is 83.25, which rounds down
+        (percent(0.8125), "81.2%"),  # as 0.812
         (percent(0.9996), ">99.9%"),
         (percent(0.0004), "<0.1%"),
         (range_text(0.571, 0.949, "rate"), "57.1–94.9%"),

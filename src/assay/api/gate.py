@@ -19,6 +19,7 @@ from assay.comparison.gate_run import (
 from assay.comparison.policy import GatePolicy, gate_policy_of, read_gate_policy
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import UsageError
+from assay.errors.door import place_of
 
 File = str | PathLike[str]
 
@@ -62,7 +63,9 @@ def gate(
             source, first = sources[-1], sources[0] if len(sources) == 2 else None
             if first is not None and first.is_same(source):
                 name = baseline if isinstance(baseline, str) else first.name
-                raise UsageError(f"--baseline {name}: it is {source.name} itself; name another run")
+                raise UsageError(
+                    f"{place_of('baseline', name)}: it is {source.name} itself; name another run"
+                )
             return await decide_sources(source, first, rules, read, allow_partial=allow_partial)
 
     decision = run_to_end(work)

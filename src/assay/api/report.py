@@ -24,6 +24,7 @@ from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import LineSource, RunSource, StoredSource
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, UsageError
+from assay.errors.door import place_of
 from assay.extras import require
 from assay.fep.records.save import save_results
 from assay.fep.records.service import EvaluationService
@@ -90,13 +91,13 @@ def make_report(request: ReportRequest) -> tuple[Report, str]:
     """The data of a report, and its text if it is Markdown. The file is written."""
     name, ending = request.output, ".md" if request.output is None else Path(request.output).suffix.lower()
     if ending not in (".html", ".md"):
-        raise UsageError(f"-o {name}: expected a file that ends with .html or .md")
+        raise UsageError(f"{name}: expected a file that ends with .html or .md")
     if not 1 <= len(request.runs) <= MAX_RUNS:
         raise UsageError(
             f"expected {'at most' if request.runs else '1 to'} {MAX_RUNS} runs, got {len(request.runs)}"
         )
     if not 1 <= request.limit <= MAX_CASES:
-        raise UsageError(f"--limit: expected 1 to {MAX_CASES}, got {request.limit}")
+        raise UsageError(f"{place_of('limit')}: expected 1 to {MAX_CASES}, got {request.limit}")
     template = b"" if ending == ".md" else report_template()
     if len(request.runs) > 1:
         require("a comparison", "compare")

@@ -24,6 +24,7 @@ from assay.cli.console.help import APP, HELP
 from assay.cli.console.option_groups import OPTION_GROUPS, format_groups
 from assay.cli.console.options import Group
 from assay.errors import BadLine, EnvironmentFailure, Refusal
+from assay.errors.door import enter
 from assay.errors.exit_codes import ERROR, PASSED, USAGE
 from assay.terminal import one_line
 from assay.version import __version__
@@ -191,6 +192,7 @@ def _root(
 def main() -> NoReturn:
     """Run the command and exit. Every error becomes a line on standard error."""
     _prepare_streams()
+    enter("command")
     code = ERROR
     try:
         code = app(standalone_mode=False) or PASSED

@@ -11,6 +11,7 @@ from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, PairedRuns
 from assay.comparison.run_scores import RunScores, Series
 from assay.concurrency.loop_budget import paced, spend
 from assay.errors import InvalidRequest, Problem
+from assay.errors.door import hint_of, place_of
 from assay.results.slices import NONE
 from assay.stats.paired import LEVEL, PairedResult, PairedSample
 from assay.stats.power import cases_to_show, sensitivity
@@ -172,7 +173,10 @@ def compare_paired(
     span = _span(runs, metric)
     if margin is not None and span is not None and margin >= span:
         raise InvalidRequest(
-            Problem("--margin", f"expected a number below {span:g}, the largest difference, got {margin:g}")
+            Problem(
+                place_of("margin"),
+                f"expected a number below {span:g}, the largest difference, got {margin:g}",
+            )
         )
     samples: dict[int, _Sample] = {}
     for at, pairing in pairings.items():
@@ -198,10 +202,13 @@ def compare_paired(
 def _require_two_runs(runs: Sequence[RunScores], metric: Metric) -> None:
     """Holm's adjustment is over intervals of means, so a quantile has neither slices nor several comparisons."""
     if len(runs) > 2:
-        raise InvalidRequest(Problem(f"--metric {metric.name}", f"expected two runs, got {len(runs)}"))
+        raise InvalidRequest(Problem(place_of("metric", metric.name), f"expected two runs, got {len(runs)}"))
     if runs[0].options.dimensions or runs[0].options.groupings:
         raise InvalidRequest(
-            Problem(f"--metric {metric.name}", "expected no --by: slices are compared by means")
+            Problem(
+                place_of("metric", metric.name),
+                f"expected no {hint_of('by')}: slices are compared by means",
+            )
         )
 
 

@@ -29,6 +29,7 @@ from assay.comparison.run_scores import ReadOptions, chosen_metric
 from assay.comparison.sources import CompareOptions, RunSource, compare_sources, read_options
 from assay.concurrency.threads import in_thread
 from assay.errors import UsageError
+from assay.errors.door import hint_of, place_of, verb_of
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.fep.outputs.output_file import OutputFile
 from assay.results.notebook_html import page, paragraph, table
@@ -109,24 +110,25 @@ class GateDecision(Struct, frozen=True):
 def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: bool) -> GatePolicy:
     """The policy with the options, which win. Raises UsageError."""
     if options.min is not None and not abs(options.min) < float("inf"):
-        raise UsageError(f"--min: expected a number, got {options.min:g}")
+        raise UsageError(f"{place_of('min')}: expected a number, got {options.min:g}")
     if options.preset is not None and options.preset not in PRESETS:
-        raise UsageError(f"--preset: expected {', '.join(PRESETS)}, got {options.preset[:40]!r}")
+        raise UsageError(f"{place_of('preset')}: expected {', '.join(PRESETS)}, got {options.preset[:40]!r}")
     given = {name: getattr(options, name) for name in options.__struct_fields__}
     policy = replace(policy, **{name: value for name, value in given.items() if value is not None})
     if policy.require == "equivalent" and policy.margin is None:
         raise UsageError("require: equivalent needs a margin, such as margin: 0.02")
     if policy.require != "not-regressed" and not has_baseline:
         raise UsageError(
-            f"the policy requires {policy.require}: expected --baseline, the run to compare with"
+            f"the policy requires {policy.require}: expected {hint_of('baseline')}, the run to compare with"
         )
     if policy.metric is not None and read_metric(policy.metric).quantile is not None:
         raise UsageError(
-            f"metric: expected a metric with a mean, got {policy.metric}; assay compare compares it"
+            f"metric: expected a metric with a mean, got {policy.metric}; {verb_of('compare')} compares it"
         )
     if policy.min is not None and policy.metric is not None and read_metric(policy.metric).lower_is_better:
         raise UsageError(
-            f"min: expected a metric where higher is better, got {policy.metric}; --baseline compares it"
+            f"min: expected a metric where higher is better, got {policy.metric};"
+            f" {hint_of('baseline')} compares it"
         )
     return policy
 

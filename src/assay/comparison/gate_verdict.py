@@ -19,6 +19,7 @@ from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
 from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
+from assay.errors.door import hint_of
 from assay.protocol.agent_evals import findings_text
 from assay.stats.intervals import METHOD_NAMES, Method, Range, counted_rate, mean_of, score_range
 from assay.stats.number_text import value_text
@@ -108,7 +109,6 @@ class LevelReader:
 GateOutcome = Literal["passed", "failed", "undecided"]
 NAMED = 3  # cases that a sentence names
 MAX_FINDINGS = 1_000  # that are listed
-ALLOW_PARTIAL = "--allow-partial"
 
 
 class Finding(Struct, frozen=True):
@@ -231,7 +231,7 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
 def _unknown(name: str) -> str:
     return (
         f"unknown whether {name} is complete: it does not say how many cases were planned;"
-        f" {ALLOW_PARTIAL} decides on what it has"
+        f" {hint_of('allow-partial', code='True')} decides on what it has"
     )
 
 
@@ -352,7 +352,8 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
     ):
         yield "failed", f"not every case passed ({level_text(level)})"
     elif run.own_verdict is None and comparison is None and level.metric != "passed":
-        yield "undecided", f"no rule decides on {level.metric}: give --min, --baseline or --policy"
+        rules = f"{hint_of('min')}, {hint_of('baseline')} or {hint_of('policy')}"
+        yield "undecided", f"no rule decides on {level.metric}: give {rules}"
 
 
 def _passed(facts: GateFacts) -> str:

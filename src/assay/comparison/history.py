@@ -88,6 +88,19 @@ async def suite_runs(
     return found, before
 
 
+async def suite_names(store: Store, tenant: str | None) -> list[str]:
+    """The suites of the newest eval runs."""
+    names: dict[str, None] = {}
+    before: Position | None = None
+    for _ in range(MOST_READ // PAGE):
+        runs = await store.runs(RunQuery(tenant=tenant, kind=KIND, before=before, limit=PAGE))
+        names |= {run.name: None for run in runs}
+        if len(runs) < PAGE:
+            break
+        before = (runs[-1].created, runs[-1].id)
+    return list(names)
+
+
 async def rows_of(store: Store, runs: Sequence[Run], deployments: Deployments) -> list[HistoryRow]:
     return [await row_of(store, run, deployments) for run in runs]
 

@@ -21,6 +21,7 @@ from assay.comparison.labels import (
 )
 from assay.comparison.result_line import CheckLine, ResultLine, read_line
 from assay.errors import InvalidRequest, UsageError
+from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import JSON, is_object, preview
 from assay.results.check_names import free_label
 from assay.results.judge_check import (
@@ -155,21 +156,24 @@ class JudgedResults:
             raise InvalidRequest("nothing can be checked: there are no results")
         if names:
             raise UsageError(
-                f"these results have {len(names)} judges; name one of them: --check {_listed(names, ' or ')}"
+                f"these results have {len(names)} judges; name one of them:"
+                f" {_listed([hint_of('check', one) for one in names], ' or ')}"
             )
         known = f"the checks are {_listed(self._checks)}" if self._checks else "they have no checks"
         if self._check:
-            raise UsageError(f"--check: no check of these results is called {self._check!r}; {known}")
+            raise UsageError(
+                f"{place_of('check')}: no check of these results is called {self._check!r}; {known}"
+            )
         raise UsageError(
-            f"no check of these results asks a judge; {known}, and --check NAME names one of them"
+            f"no check of these results asks a judge; {known}, and {hint_of('check', 'NAME')} names one of them"
         )
 
     def _no_answer(self, label: str, answers: dict[str, _Answer]) -> str:
         if all(not answer.measured for answer in answers.values()):
             return f"{label} has no answer to compare: it was not measured in any of {len(answers):,} cases"
         if self._member:
-            return f"--check: no answer of {label} has the member {self._member!r}"
-        return f"{label} neither passes nor fails; --check {label}:MEMBER names a member of its answers"
+            return f"{place_of('check')}: no answer of {label} has the member {self._member!r}"
+        return f"{label} neither passes nor fails; {hint_of('check', f'{label}:MEMBER')} names a member of its answers"
 
     def _is_text(self, value: Any) -> bool:
         """Whether an answer is compared as a text: it is neither a pass or fail, nor a number with a bar."""
@@ -178,7 +182,8 @@ class JudgedResults:
         number = number_of(value)
         if number is not None and not self._member and self._bar is None:
             raise UsageError(
-                "the judge gives a number and neither a pass nor a fail; --bar N says from which number on it is a pass"
+                "the judge gives a number and neither a pass nor a fail;"
+                f" {hint_of('bar', 'N', 'N')} says from which number on it is a pass"
             )
         return number is None or self._bar is None
 
@@ -191,7 +196,7 @@ class JudgedResults:
         labels: list[Category | None] = []
         scores: list[float] = []
         for source, given in zip(self._sources, self._labels[id], strict=True):
-            place = f"--labels {source.name}, the case {preview(id)}"
+            place = f"{source.place}, the case {preview(id)}"
             present = [self._category(value, as_text, place) for value in given if not is_absent(value)]
             labels.append(_folded(present) if len(present) == len(given) else None)
             numbers = [number for value in given if (number := number_in(value)) is not None]
@@ -225,11 +230,9 @@ class JudgedResults:
                 continue
             if source.by_id is not None:
                 raise UsageError(
-                    f"--labels {source.name}: it has no label for a case of these results; ids are compared"
+                    f"{source.place}: it has no label for a case of these results; ids are compared"
                 )
-            raise UsageError(
-                f"--labels {source.name}: no case has a label there; {listed_members(self._members)}"
-            )
+            raise UsageError(f"{source.place}: no case has a label there; {listed_members(self._members)}")
 
 
 def judge_check(
@@ -276,7 +279,7 @@ def _sample(cases: Sequence[JudgedCase], seed: int) -> JudgeSample | None:
     other = next((case.id for case in drawn if case.id not in labelled), None)
     if other is not None:
         raise UsageError(
-            f"--seed {seed}: the labelled cases are not a draw with this seed: {other!r} comes before some of them"
+            f"{place_of('seed', seed)}: the labelled cases are not a draw with this seed: {other!r} comes before some of them"
             " and has no label; `assay judge sample` draws cases to label"
         )
     count = len(labelled)

@@ -9,10 +9,12 @@ from msgspec import UNSET, Struct
 
 from assay.comparison.result_files import cell_text, is_file
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
+from assay.errors.door import hint_of, place_of
 from assay.inputs.files import SourceItem, read_items
-from assay.inputs.rows import SYNONYMS
+from assay.inputs.rows import SYNONYMS, id_text
 from assay.ports import Limits
 from assay.protocol.annotations import ScoreCorrection
+from assay.protocol.foreign_values import plain_value
 from assay.protocol.json_types import JSON, is_object, preview
 from assay.results.slices import Dimension, read_dimension
 
@@ -44,11 +46,14 @@ class LabelSource(Struct, frozen=True):
         values = self.dimension.values(context) if self.dimension else []
         if len(values) > 1:
             raise InvalidRequest(
-                Problem(
-                    f"--labels {self.name}", f"expected one label for each case, got {len(values)} values"
-                )
+                Problem(self.place, f"expected one label for each case, got {len(values)} values")
             )
         return values[0] if values else None
+
+    @property
+    def place(self) -> str:
+        """Where the caller named it. Labels of the library may be a dictionary, which is named by its position."""
+        return self.name if self.name.startswith("labels[") else place_of("labels", self.name)
 
     @property
     def reads_output(self) -> bool:
@@ -66,14 +71,26 @@ def read_labels(text: str, limits: Limits) -> LabelSource:
         return LabelSource(text, read_dimension(text))
     except UsageError as wrong:
         raise UsageError(
-            f"--labels {text}: expected the name of a member of the cases, a path such as $.output.metadata.human,"
+            f"{place_of('labels', text)}: expected the name of a member of the cases, a path such as $.output.metadata.human,"
             " or a file such as labels.csv"
         ) from wrong
 
 
-def mapped_labels(name: str, labels: Mapping[str, Any]) -> LabelSource:
-    """The labels of a mapping from the ids of cases."""
-    return LabelSource(name, by_id=labels)
+def mapped_labels(name: str, labels: Mapping[Any, Any]) -> LabelSource:
+    """
+    The labels of a mapping from the ids of cases. A whole number is its text, as an id of a table; a label that is
+    missing, such as NaN, is none. Raises UsageError.
+    """
+    by_id: dict[str, Any] = {}
+    for key, value in labels.items():
+        id = id_text(plain_value(key))
+        if not isinstance(id, str):
+            raise UsageError(f"{name}: expected the ids of cases, texts or whole numbers, got {preview(key)}")
+        if id in by_id:
+            raise UsageError(f"{name}: the case {preview(id)} is there twice, as a text and as a number")
+        label = plain_value(value)
+        by_id[id] = None if isinstance(label, float) and label != label else label
+    return LabelSource(name, by_id=by_id)
 
 
 def _file_labels(name: str, column: str | None, limits: Limits) -> dict[str, Any]:
@@ -177,9 +194,9 @@ def read_verdict(value: Any, bar: float | None, location: str) -> bool:
     if word in PASS_WORDS or word in FAIL_WORDS:
         return word in PASS_WORDS
     hint = (
-        "--bar N says from which number on a label is a pass"
+        f"{hint_of('bar', 'N', 'N')} says from which number on a label is a pass"
         if number is not None
-        else "--check CHECK:MEMBER compares a text of the judge's answer"
+        else f"{hint_of('check', 'CHECK:MEMBER')} compares a text of the judge's answer"
     )
     raise InvalidRequest(
         Problem(

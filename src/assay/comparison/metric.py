@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from assay.comparison.result_line import BESIDE, CheckLine, ResultLine
 from assay.errors import UsageError
+from assay.errors.door import place_of
 from assay.protocol.json_types import is_object
 from assay.results.reasons import number_of
 
@@ -83,7 +84,7 @@ SCORE = Metric(name="score", kind="score")
 def read_metric(text: str) -> Metric:
     """The metric of an option or a request. Raises UsageError."""
     if not text or len(text) > 300:
-        raise UsageError(f"--metric: {HELP}, got {text[:50]!r}")
+        raise UsageError(f"{place_of('metric')}: {HELP}, got {text[:50]!r}")
     if text == "passed":
         return PASSED
     if text == "score":
@@ -95,5 +96,7 @@ def read_metric(text: str) -> Metric:
         for quantile in QUANTILES:
             if member == quantile:
                 return Metric(name=text, kind="output", member=check, quantile=quantile)
-        raise UsageError(f"--metric: expected {check}, {check}:median or {check}:p95, got {text[:50]!r}")
+        raise UsageError(
+            f"{place_of('metric')}: expected {check}, {check}:median or {check}:p95, got {text[:50]!r}"
+        )
     return Metric(name=text, kind="check", check=check, member=member)

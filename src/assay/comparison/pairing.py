@@ -16,6 +16,7 @@ from assay.comparison.metric import Quantile
 from assay.comparison.run_scores import RunScores, Series, chosen_metric
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
+from assay.errors.door import hint_of, place_of
 from assay.stats.bootstrap import bootstrap_interval
 from assay.stats.distributions import numpy
 from assay.stats.paired import PairedResult
@@ -215,7 +216,9 @@ def quantile_interval(name: str, quantile: Quantile, pairs: Iterable[CasePair], 
         return bootstrap_interval(_STATISTICS[quantile], before, after, level=level)
     except InvalidRequest as refusal:
         mean = name.partition(":")[0]
-        raise InvalidRequest(Problem(f"--metric {name}", f"{refusal}: --metric {mean}")) from None
+        raise InvalidRequest(
+            Problem(place_of("metric", name), f"{refusal}: {hint_of('metric', mean)}")
+        ) from None
 
 
 def _median(values: Any, axis: int) -> Any:

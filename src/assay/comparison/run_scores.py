@@ -17,6 +17,7 @@ from assay.comparison.metric import PASSED, SCORE, Metric
 from assay.comparison.result_line import BESIDE, ResultLine, read_line
 from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
+from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import is_list, is_object
 from assay.results.slices import LONGEST, MAX_SLICES, Dimension, note_members
 
@@ -160,7 +161,7 @@ class RunScores:
         if names not in sets and len(sets) >= MAX_SLICES:
             raise InvalidRequest(
                 Problem(
-                    f"--by {dimension.name}",
+                    place_of("by", dimension.name),
                     f"more than {MAX_SLICES:,} slices; choose a member with fewer values",
                 )
             )
@@ -208,7 +209,7 @@ class RunScores:
         found = self.groups.get((grouping, name))
         if found is None:
             if len(self.groups) >= MAX_SLICES:
-                raise InvalidRequest(Problem(f"--by {grouping}", f"more than {MAX_SLICES:,} of them"))
+                raise InvalidRequest(Problem(place_of("by", grouping), f"more than {MAX_SLICES:,} of them"))
             found = self.groups[grouping, name] = Series()
         return found
 
@@ -239,13 +240,14 @@ def chosen_metric(runs: Sequence[RunScores]) -> Metric:
     given = runs[0].options.metric
     if given is not None:
         if not any(run.metrics[given.name].rows for run in runs):
-            raise InvalidRequest(Problem("--metric", _no_metric(given, runs)))
+            raise InvalidRequest(Problem(place_of("metric"), _no_metric(given, runs)))
         return given
     passed, score = (sum(len(run.metrics[name].rows) for run in runs) for name in ("passed", "score"))
     if passed == score == 0:
         names = ", ".join(dict.fromkeys(label for run in runs for label in run.checks)) or "none"
         raise InvalidRequest(
-            "no check of these runs passed, failed or has a score; --metric CHECK:NUMBER names another number,"
+            "no check of these runs passed, failed or has a score;"
+            f" {hint_of('metric', 'CHECK:NUMBER')} names another number,"
             f" and the checks are {names[:MAX_NAMES]}"
         )
     return SCORE if score > passed or any(run.is_eval for run in runs) else PASSED

@@ -14,6 +14,7 @@ from assay.comparison.run_scores import GROUPINGS, Grouping, ReadOptions, RunSco
 from assay.comparison.stored_runs import read_run, result_lines
 from assay.concurrency.threads import in_thread
 from assay.errors import UsageError
+from assay.errors.door import place_of
 from assay.extras import require
 from assay.fep.records.service import EvaluationService
 from assay.ports import Limits, Run
@@ -38,7 +39,7 @@ def read_options(options: CompareOptions) -> ReadOptions:
         one.name: one for one in (read_dimension(text) for text in options.by if text not in groupings)
     }
     if options.margin is not None and not 0 < options.margin < float("inf"):
-        raise UsageError(f"--margin: expected a number above 0, got {options.margin:g}")
+        raise UsageError(f"{place_of('margin')}: expected a number above 0, got {options.margin:g}")
     metric = None if options.metric is None else read_metric(options.metric)
     return ReadOptions(metric, tuple(dimensions.values()), groupings)
 

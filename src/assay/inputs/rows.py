@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, Problem, UsageError
+from assay.errors.door import columns_of
 from assay.inputs.cells import Cells
 from assay.inputs.files import SourceItem, check_readable, format_of, read_items
 from assay.ports import Limits
@@ -74,7 +75,7 @@ def read_map(texts: Iterable[str]) -> dict[str, str]:
 def check_targets(columns: Mapping[str, str], place: str) -> None:
     for target in columns:
         if target not in SYNONYMS and not re.fullmatch(r"metadata\.[^.]+", target):
-            raise UsageError(f"{place}expected one of {', '.join(TARGETS)} before the =, got {target!r}")
+            raise UsageError(f"{place}expected one of {', '.join(TARGETS)} as the target, got {target!r}")
 
 
 class ColumnMap(NamedTuple):
@@ -134,7 +135,7 @@ class ColumnMap(NamedTuple):
         id = parts.pop("id", _ABSENT)
         if id is _ABSENT and "id" not in self.columns:
             id = str(number)
-        case: dict[str, Any] = {"id": _id_text(id)}
+        case: dict[str, Any] = {"id": id_text(id)}
         case |= {name: parts.pop(name) for name in ("input", "expected") if name in parts}
         for name in case.keys() & self.chosen:
             _rename(row, name, "case")
@@ -185,8 +186,13 @@ def find_columns(
                 f"say --map output=COLUMN, and --map expected=COLUMN if there is one"
             )
         if len(names) > 1:
+<<<<<<< HEAD
             options = " or ".join(f"--map {target}={quote(name)}" for name in names)
             raise UnclearColumns(
+=======
+            options = " or ".join(columns_of({target: name}) for name in names)
+            raise UsageError(
+>>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
                 f"{file}: several columns may be the {target}: say {options}; {_list_columns(columns)}"
             )
         if names:
@@ -195,8 +201,19 @@ def find_columns(
         answers = [column for column in bare if _normal(column) == "answer" and column not in used]
         found |= {"expected": answers[0]} if len(answers) == 1 else {}
     inner = {column.removeprefix("test_case.") for column in bare if column.startswith("test_case.")}
+<<<<<<< HEAD
     if lacking := [target for target in NEEDED[part] if target not in found and target not in inner]:
         raise _missing_columns(lacking, columns, found, file)
+=======
+    lacking = [target for target in NEEDED[part] if target not in found and target not in inner]
+    if lacking:
+        rest = [column for column in bare if column not in found.values()]
+        line = columns_of({target: _guess(rest, at) for at, target in enumerate(lacking)})
+        raise UsageError(
+            f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say which columns "
+            f"they are, such as {line}"
+        )
+>>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
     members = any(column.startswith("output.") for column in bare)
     found = {name: column for name, column in found.items() if name in mapping or name not in inner}
     return ColumnMap(part, found, frozenset(mapping), _EMPTY[kind], members)
@@ -287,7 +304,7 @@ def _rename(members: dict[str, Any], name: str, prefix: str) -> None:
     members[other] = members.pop(name)
 
 
-def _id_text(id: Any) -> Any:
+def id_text(id: Any) -> Any:
     """A whole number as a text. A column of ids with a missing one has floats in pandas."""
     whole = type(id) is int or (type(id) is float and id.is_integer())
     return str(int(id)) if whole else id
@@ -325,9 +342,14 @@ def _list_columns(columns: Sequence[str]) -> str:
     return f"its columns are {shown}{more}" if columns else "it has no columns"
 
 
+<<<<<<< HEAD
 def quote(column: str) -> str:
     """The name of a column as a shell takes it."""
     return shlex.quote(column)
+=======
+def _guess(columns: Sequence[str], at: int) -> str:
+    return columns[at] if at < len(columns) else "COLUMN"
+>>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
 
 
 ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}

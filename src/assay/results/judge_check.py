@@ -14,6 +14,8 @@ from itertools import combinations
 from msgspec import Struct
 
 from assay.protocol.json_types import is_list, is_object
+from assay.results.judge_rows import judge_rows
+from assay.results.notebook_html import page, paragraph, table
 from assay.stats.judge_agreement import (
     Agreement,
     CorrectedMean,
@@ -22,6 +24,8 @@ from assay.stats.judge_agreement import (
     corrected_mean,
     krippendorff_alpha,
 )
+from assay.stats.number_text import count_of
+from assay.terminal import one_line
 
 Category = bool | str  # passed or not, or one of several texts
 
@@ -156,6 +160,20 @@ class JudgeCheck(Struct, frozen=True, kw_only=True):
     pass_rate: CorrectedMean | None
     score: CorrectedMean | None
     panel: PanelReport | None
+
+    def __repr__(self) -> str:
+        """A summary that fits a screen, in the words of `assay judge check`."""
+        rows = (f"  {name}: {line}" if name else f"    {line}" for name, line in judge_rows(self, "case", ""))
+        return "\n".join(one_line(line) for line in (self._heading, *rows))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how far the judge agrees with people, where it does not, and what that corrects."""
+        rows = list(judge_rows(self, "case", ""))
+        return page([paragraph(self._heading, strong=True), table(("", ""), rows, len(rows))])
+
+    @property
+    def _heading(self) -> str:
+        return f"JudgeCheck {self.judge}: {count_of(self.judged, 'case')}, {self.labelled:,} with labels"
 
 
 def draw(cases: Collection[JudgedCase], count: int, seed: int) -> list[JudgedCase]:

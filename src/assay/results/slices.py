@@ -7,6 +7,7 @@ import msgspec
 
 from assay import jsonpath
 from assay.errors import EnvironmentFailure, MalformedPath, PathFault, UsageError
+from assay.errors.door import place_of
 from assay.protocol.json_types import is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.columns import BLOCK, SpillFile
@@ -40,7 +41,7 @@ class Dimension(NamedTuple):
             try:
                 return self.query.values(context, max_nodes=MAX_NODES)
             except PathFault as fault:
-                raise EnvironmentFailure(f"--by {self.name}: {fault}") from None
+                raise EnvironmentFailure(f"{place_of('by', self.name)}: {fault}") from None
         case = context["test_case"]
         metadata = case.get("metadata")
         names = ("tags", "tag") if self.name in ("tag", "tags") else (self.name,)
@@ -55,13 +56,14 @@ def read_dimension(text: Any) -> Dimension:
     if not isinstance(text, str) or not text.startswith("$"):
         if not isinstance(text, str) or not text or "=" in text or ":" in text:
             raise UsageError(
-                f"--by: expected tag, the name of a member or a path such as $.test_case.metadata.lang, got {text!r}"
+                f"{place_of('by')}: expected tag, the name of a member or a path such as $.test_case.metadata.lang,"
+                f" got {text!r}"
             )
         return Dimension("tag" if text == "tags" else text, None)
     try:
         return Dimension(text, jsonpath.compile(text))
     except MalformedPath as malformed:
-        raise UsageError(f"--by: {text} is not a path: {malformed}") from None
+        raise UsageError(f"{place_of('by')}: {text} is not a path: {malformed}") from None
 
 
 MAX_MEMBERS = 50  # that a refusal lists
@@ -85,7 +87,7 @@ def listed_members(names: Iterable[str]) -> str:
 def require_values(dimension: str, slices: Iterable[str], members: Iterable[str]) -> None:
     """Refuse a name that no case has: it is mistyped. Cases without any tag are no mistake. Raises UsageError."""
     if dimension != "tag" and set(slices) == {NONE}:
-        raise UsageError(f"--by {dimension}: no case has a value there; {listed_members(members)}")
+        raise UsageError(f"{place_of('by', dimension)}: no case has a value there; {listed_members(members)}")
 
 
 class SliceRates(NamedTuple):
@@ -148,7 +150,7 @@ class SliceSink:
         if found is None:
             if len(self._slices) >= MAX_SLICES:
                 raise EnvironmentFailure(
-                    f"--by {dimension}: more than {MAX_SLICES:,} slices; choose a member with fewer values"
+                    f"{place_of('by', dimension)}: more than {MAX_SLICES:,} slices; choose a member with fewer values"
                 )
             found = self._slices[key] = _Slice()
         return found

@@ -15,6 +15,7 @@ from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.agents.spec import FORMS, parse_spec
 from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.errors import InvalidRequest, Problem, UsageError
+from assay.errors.door import hint_of
 from assay.extras import require
 from assay.import_code import load, takes_context
 from assay.ports import CompletionRequest, Model, Providers
@@ -79,8 +80,8 @@ class ConfiguredAgents:
         described = parse_spec(spec)
         if described is None:
             ids = f"; configured are {', '.join(sorted(self._configs))}" if self._configs else ""
-            raise UsageError(f"--agent {spec!r}: expected {FORMS}{ids}")
-        return self.make(*described, f"--agent {spec!r}")
+            raise UsageError(f"{_place(spec)}: expected {FORMS}{ids}")
+        return self.make(*described, _place(spec))
 
     async def close(self) -> None:
         for agent in self._agents.values():
@@ -232,3 +233,7 @@ def _card(agent_id: str, config: AgentConfig, path: str) -> AgentCard:
         task_schema=schema("task_schema", config.task_schema),
         return_schema=schema("return_schema", config.return_schema),
     )
+
+
+def _place(spec: str) -> str:
+    return hint_of("agent", repr(spec), repr(spec))

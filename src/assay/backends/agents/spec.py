@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from assay.errors import UsageError
+from assay.errors.door import hint_of
 from assay.import_code import local_id
 from assay.ports.agents import Agent, Agents
 from assay.ports.config import AgentConfig
@@ -40,7 +41,9 @@ def parse_spec(text: str) -> AgentSpec | None:
         command = text.removeprefix("cmd:").strip()
         words = shlex.split(command)
         if not words:
-            raise UsageError(f"--agent {text!r}: expected a command, as in cmd:python bot.py")
+            raise UsageError(
+                f"{hint_of('agent', repr(text), repr(text))}: expected a command, as in cmd:python bot.py"
+            )
         return AgentSpec(local_id("command", _stem(words[-1])), AgentConfig(kind="command", target=command))
     if text.startswith("recorded:"):
         file = text.removeprefix("recorded:")

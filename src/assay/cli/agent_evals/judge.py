@@ -17,7 +17,6 @@ from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page
-from assay.cli.render.judge import judge_rows
 from assay.comparison.judged_results import ANNOTATIONS, JudgedResults
 from assay.comparison.labels import LabelSource, corrections, is_absent, read_labels, read_verdict
 from assay.comparison.result_files import is_file, lines_in
@@ -37,6 +36,7 @@ from assay.results.judge_check import (
     PanelReport,
     check_judge,
 )
+from assay.results.judge_rows import judge_rows
 from assay.results.judge_samples import draw_sample, record_sample, recorded_sample
 from assay.runs.annotations import annotations, case_corrections
 from assay.runs.find_run import find_run

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from assay.api.history import SuiteHistory, read_history, suite_id_of
+from assay.api.history import SuiteHistory, no_runs, read_history, suite_id_of
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page, Table, cell
@@ -47,7 +47,7 @@ def main(
         document = {"suiteId": suite_id, "rows": history.rows, "more": history.more}
         echo_json(msgspec.json.encode(document))
     else:
-        show(history, agent)
+        show(history)
 
 
 def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> SuiteHistory:
@@ -61,15 +61,15 @@ def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> S
         page = msgspec.json.decode(host.request("GET", path), type=_Page)
         rows, token = rows + page.rows, page.next_page_token
         if token is None or len(rows) >= limit:
-            return SuiteHistory(suite_id=suite_id, rows=rows, more=token is not None)
+            note = "" if rows else no_runs(suite_id, agent, ())
+            return SuiteHistory(suite_id=suite_id, rows=rows, more=token is not None, note=note)
 
 
-def show(history: SuiteHistory, agent: str | None) -> None:
+def show(history: SuiteHistory) -> None:
     """Print the table, oldest first, so that the newest run is the last line."""
     page = Page()
     if not history.rows:
-        of_agent = f" of agent {agent}" if agent else ""
-        page.put(f"no run{of_agent} on suite {history.suite_id} is stored here; `assay run` stores one")
+        page.put(history.note)
         return
     rows = history.rows[::-1]
     page.put(f"{history.suite_id}: {count_of(len(rows), 'run')}{', the newest' if history.more else ''}")

@@ -10,15 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
+from assay.stats.number_text import count_of as count_of
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 
 _NEXT = re.compile("(?:assay: )?(?:next|then): ")
 TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
-
-
-def count_of(number: int, noun: str) -> str:
-    """`1 case`, `2,000 cases`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def echo_err(text: str) -> None:

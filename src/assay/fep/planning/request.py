@@ -114,7 +114,7 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         case_document, case_text, checks, wrong, own = _read_case(case, here, limits)
         output_document, output_text, wrong_output = _read_output(output, there, limits)
         if not wrong and distinct.differs(case_document):
-            wrong = [duplicate_id_problem(here, case_document["id"])]
+            wrong = [distinct.problem(here, case_document)]
         wrong += wrong_output
         if wrong:
             problems += wrong
@@ -161,10 +161,6 @@ def pairing_problems(cases: int, outputs: int, limits: Limits) -> list[Problem]:
         message = f"{cases} cases; the limit is {limits.max_cases} (raise it with ASSAY_MAX_CASES)"
         problems.append(Problem("test_cases", message))
     return problems
-
-
-def duplicate_id_problem(path: str, id: str) -> Problem:
-    return Problem(f"{path}.id", f"{preview(id)} is already the id of another test case")
 
 
 def _read_case(
@@ -215,6 +211,17 @@ class DistinctCases:
         if id not in self._digests:
             self._digests[id] = _digest(first)
         return _digest(case) != self._digests[id]
+
+    def problem(self, path: str, case: dict[str, Any]) -> Problem:
+        """The problem of a case that differs, with the name of a member that is not the same."""
+        id, first = case["id"], self._first[case["id"]]
+        names = (
+            preview(name) for name in first | case if first.get(name, self) != case.get(name, self)
+        )  # the type of a number may differ, too
+        message = f"{preview(id)} is already the id of another test case: {next(names, 'a number')} differs"
+        return Problem(
+            f"{path}.id", f"{message}; trials of one case are equal, and other cases have other ids"
+        )
 
 
 def _digest(case: dict[str, Any]) -> bytes:

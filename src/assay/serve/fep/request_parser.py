@@ -18,7 +18,6 @@ from assay.fep.planning.plan import ProblemCollector
 from assay.fep.planning.request import (
     DistinctCases,
     RequestContexts,
-    duplicate_id_problem,
     experiment_from,
     own_problems,
     pairing_problems,
@@ -346,7 +345,7 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
             document = context.document["test_case"]
             spend()
             if distinct.differs(document):
-                problems.append(duplicate_id_problem(f"test_cases[{at}]", document["id"]))
+                problems.append(distinct.problem(f"test_cases[{at}]", document))
             if len(problems) >= MOST_PROBLEMS:
                 break
     return RequestContexts(contexts, places, cases, problems, list(refused.items()))

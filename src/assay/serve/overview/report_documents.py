@@ -71,11 +71,7 @@ def markdown(report: Report) -> str:
     for run in report.runs:
         lines += _run(run, heading="#" if report.comparison is None else "###", redacted=report.redacted)
     made = f"{report.created_at:%Y-%m-%d %H:%M} UTC"
-    note = (
-        " Ids, inputs, outputs, reasons and tags of the cases are left out (--redact)."
-        if report.redacted
-        else ""
-    )
+    note = " Ids, inputs, outputs, reasons and tags of the cases are left out." if report.redacted else ""
     return "\n".join([*lines, f"Made by assay {report.version}, {made}.{note}", ""])
 
 

@@ -1,17 +1,20 @@
-"""What the labels of people say about a judge, line by line."""
+"""What the labels of people say about a judge, line by line: in the terminal and in a notebook."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from assay.cli.console.console import count_of
-from assay.results.judge_check import Category, Confusion, JudgeCheck, PanelReport
 from assay.stats.judge_agreement import Agreement, CorrectedMean
+from assay.stats.number_text import count_of, percent
+
+if TYPE_CHECKING:
+    from assay.results.judge_check import Category, Confusion, JudgeCheck, PanelReport
 
 MAX_IDS = 10  # ids that are listed of cases without a label, or tied
 KAPPA, ALPHA = "Cohen's κ", "Krippendorff's α"
 Row = tuple[str, str]
 
 
-def judge_rows(check: JudgeCheck, noun: str, partial: str) -> Iterable[Row]:
+def judge_rows(check: "JudgeCheck", noun: str, partial: str) -> Iterable[Row]:
     """Labels and texts. `partial` says why the results are not all of their run."""
     yield from _agreement_rows(check, noun)
     yield from (("confusion" if not at else "", line) for at, line in enumerate(_confusion(check.confusion)))
@@ -30,7 +33,7 @@ def judge_rows(check: JudgeCheck, noun: str, partial: str) -> Iterable[Row]:
     yield from _correction_rows(check, noun)
 
 
-def _correction_rows(check: JudgeCheck, noun: str) -> Iterable[Row]:
+def _correction_rows(check: "JudgeCheck", noun: str) -> Iterable[Row]:
     if check.sample is not None:
         yield "sample", f"{check.sample.drawn} {noun}s drawn with the seed {check.sample.seed}"
     for name, mean in (("pass rate", check.pass_rate), ("score", check.score)):
@@ -42,7 +45,7 @@ def _correction_rows(check: JudgeCheck, noun: str) -> Iterable[Row]:
         yield "", _listed(check.unlabelled)
 
 
-def _agreement_rows(check: JudgeCheck, noun: str) -> Iterable[Row]:
+def _agreement_rows(check: "JudgeCheck", noun: str) -> Iterable[Row]:
     """One annotator beside the judge; or each of several, their majority, and the annotators among themselves."""
     if len(check.annotators) == 1:
         yield "agreement", _agreement(check.agreement, KAPPA)
@@ -60,7 +63,7 @@ def _agreement_rows(check: JudgeCheck, noun: str) -> Iterable[Row]:
         yield "people", f"all: {_agreement(check.people, ALPHA)}"
 
 
-def _confusion(cells: Sequence[Confusion]) -> list[str]:
+def _confusion(cells: "Sequence[Confusion]") -> list[str]:
     """`judge passed: people passed 20, failed 4`, a line for each answer of the judge."""
     lines: dict[str, list[str]] = {}
     for cell in cells:
@@ -68,7 +71,7 @@ def _confusion(cells: Sequence[Confusion]) -> list[str]:
     return [f"judge {judge}: people {', '.join(people)}" for judge, people in lines.items()]
 
 
-def _category(category: Category) -> str:
+def _category(category: "Category") -> str:
     return ("passed" if category else "failed") if isinstance(category, bool) else category
 
 
@@ -77,7 +80,7 @@ def _listed(ids: list[str]) -> str:
     return ", ".join(ids[:MAX_IDS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _panel_rows(panel: PanelReport, judged: int, noun: str) -> Iterable[Row]:
+def _panel_rows(panel: "PanelReport", judged: int, noun: str) -> Iterable[Row]:
     yield "panel", _agreement(panel.agreement, ALPHA)
     yield "", _split(panel.split, judged, noun)
 
@@ -91,7 +94,7 @@ def _split(ids: list[str], judged: int, noun: str) -> str:
 def _agreement(agreement: Agreement, name: str) -> str:
     if agreement.observed is None:
         return "no labels yet" if not agreement.cases else agreement.reason
-    of = f"{agreement.observed:.1%} over {agreement.cases:,}"
+    of = f"{percent(agreement.observed)} over {agreement.cases:,}"
     if agreement.value is None:
         return f"{of}; {name} is {agreement.reason}"
     limits = "" if agreement.low is None else f" (95% {agreement.low:.2f}…{agreement.high:.2f})"

@@ -18,7 +18,7 @@ def json_value(value: Any) -> Any:
 
     The parts of an array are converted when they are encoded.
     """
-    kind: Any = type(value)
+    kind: Any = value.__class__
     convert = _converters.get(kind)
     if convert is None:
         convert = _converters[kind] = _converter(kind)

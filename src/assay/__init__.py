@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from assay.api.evaluation import Progress
     from assay.api.gate import gate
     from assay.api.history import SuiteHistory, history
-    from assay.api.judge_check import judge_check
+    from assay.api.judge_check import JudgeCheck, judge_check
     from assay.api.load import load_cases, load_contexts
     from assay.api.report import report
     from assay.api.suites import SuiteRun, run_suite
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         TestCaseSummary,
     )
     from assay.protocol.verification import Verification
-    from assay.results.judge_check import JudgeCheck
     from assay.results.pass_rate import PassRate, Slice
 
 _MODULES = {
@@ -62,7 +61,7 @@ _MODULES = {
     "assay.api.evaluation": ("Progress",),
     "assay.api.gate": ("gate",),
     "assay.api.history": ("SuiteHistory", "history"),
-    "assay.api.judge_check": ("judge_check",),
+    "assay.api.judge_check": ("JudgeCheck", "judge_check"),
     "assay.api.load": ("load_cases", "load_contexts"),
     "assay.api.report": ("report",),
     "assay.api.suites": ("SuiteRun", "run_suite"),
@@ -87,7 +86,6 @@ _MODULES = {
     ),
     "assay.protocol.agent_evals": ("AgentEvalSuite", "EvalSummary"),
     "assay.protocol.verification": ("Verification",),
-    "assay.results.judge_check": ("JudgeCheck",),
     "assay.results.pass_rate": ("PassRate", "Slice"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -81,3 +81,8 @@ def _json_escape(match: re.Match[str]) -> str:
         return f"\\u{code:04x}"
     high, low = divmod(code - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 case`, `2,000 cases`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -148,8 +148,8 @@ def test_a_number_is_no_text_to_search_and_the_reason_says_what_to_do():
     result = assay.evaluate_sync(rows, checks=[{"contains": "$.test_case.expected"}])
     assert len(result.unmeasured) == 1
     assert result.failing[0].checks[0].reason == (
-        "phrases: expected a string but got a whole number at `[0]`; make $.test_case.expected a text, or use "
-        "exact_match, json_match or threshold, which take numbers"
+        "phrases: expected a string but got a whole number at `[0]`; write the number as a text, or use "
+        "exact_match, json_match or threshold"
     )
 
 
@@ -317,6 +317,11 @@ WRONG = [
     ({"test_cases": frame().set_index("question"), "checks": CHECKS, "map": MAP}, "'question' is the index of the data frame, not a column: call reset_index()"),
     ({"test_cases": pandas.DataFrame([["a", "b", "c"]], columns=["input", "output", "output.id"]), "checks": CHECKS}, "test_cases[0].output.id: column 'output' holds a value"),
     ({"test_cases": ROWS, "checks": ["vibes"], "map": MAP}, "vibes"),
+    ({"test_cases": "rows.csv", "checks": CHECKS}, "test_cases: expected a list of cases, a list of rows or a data frame, got the name of a file: assay.load_contexts reads"),
+    ({"test_cases": {"input": ["a"], "output": ["b"]}, "checks": CHECKS}, "test_cases: expected a list of cases, a list of rows or a data frame, got an object: pandas.DataFrame"),
+    ({"test_cases": ROWS, "outputs": ["a", "b", "c"], "checks": CHECKS, "map": {"input": "question"}}, 'outputs[0]: expected an object with value, got a string: [{"value": one} for one in outputs] makes them'),
+    ({"test_cases": polars.DataFrame(ROWS).lazy(), "checks": CHECKS, "map": MAP}, "test_cases: expected a DataFrame of polars, got a LazyFrame: collect() it"),
+    ({"test_cases": frame(), "checks": CHECKS, "map": {"input": "Question "}}, "there is no column 'Question ' (did you mean question?); its columns are"),
 ]  # fmt: skip
 
 

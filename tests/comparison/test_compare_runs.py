@@ -262,7 +262,7 @@ def test_what_a_quantile_needs(number, metric, by, message):
 
 def test_a_quantile_compares_two_runs():
     runs = [scores(name, _latencies(30, 1), "latency_ms:p95") for name in "abc"]
-    with pytest.raises(InvalidRequest, match="latency_ms:p95: expected two runs, got 3"):
+    with pytest.raises(InvalidRequest, match="latency_ms:p95': expected two runs, got 3"):
         compare_runs(runs)
 
 

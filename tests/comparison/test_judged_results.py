@@ -254,7 +254,10 @@ def test_labels_that_cannot_be_used_are_refused(labels, options, message):
             [check_result(None, type="llm_judge", response={"score": 0.3})],
             "the judge gives a number and neither a pass nor a fail; bar=N",
         ),
-        ([check_result(None, type="llm_judge", response={"tone": "x"})], "llm_judge:MEMBER names a member"),
+        (
+            [check_result(None, type="llm_judge", response={"tone": "x"})],
+            "check='llm_judge:MEMBER' names a member",
+        ),
         ([], "they have no checks"),
     ],
 )

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from copy import deepcopy
 from itertools import islice
+from os import PathLike
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
 from assay.fep.planning.plan import is_sequence
+from assay.fep.planning.request import is_listing
 from assay.inputs.cells import Cells, read_cells
 from assay.inputs.context import other_members
 from assay.inputs.frames import DataFrame, check_index, columns_of, is_frame, rows_of
@@ -95,6 +97,7 @@ def cases_and_outputs(
     `answered`: an agent answers the cases.
     """
     check_map(columns)
+    _check_kinds(test_cases, outputs)
     alone = outputs is None and not answered
     rows = columns is not None or is_frame(test_cases) or (alone and _has_contexts(test_cases))
     of_case, of_output = (columns or {}, {}) if alone else split_columns(columns)
@@ -111,6 +114,22 @@ def cases_and_outputs(
     if problems := [one for at, context in enumerate(documents) for one in _lacking(context, at)]:
         raise InvalidRequest(problems[:MOST_PROBLEMS])
     return GivenCases([one["test_case"] for one in documents], [one["output"] for one in documents], table)
+
+
+def _check_kinds(test_cases: Any, outputs: Any) -> None:
+    """Refuse what a caller may take for cases or outputs: a file, columns, and values without their objects."""
+    ways = "expected a list of cases, a list of rows or a data frame"
+    if isinstance(test_cases, str | PathLike):
+        readers = "assay.load_contexts reads a file of cases with outputs, assay.load_cases one of cases"
+        raise InvalidRequest(Problem("test_cases", f"{ways}, got the name of a file: {readers}"))
+    if isinstance(test_cases, Mapping):
+        hint = ": pandas.DataFrame makes a table of columns"
+        raise InvalidRequest(Problem("test_cases", f"{ways}, got an object{hint}"))
+    first = next(iter(outputs), None) if is_listing(outputs) and not is_frame(outputs) else None
+    if isinstance(first, str | int | float):
+        makes = '[{"value": one} for one in outputs] makes them'
+        message = f"expected an object with value, got {kind_of(first)}: {makes}"
+        raise InvalidRequest(Problem("outputs[0]", message))
 
 
 def _read_all(

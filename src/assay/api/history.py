@@ -12,13 +12,14 @@ from assay.api.pack_refs import is_reference
 from assay.api.suites import TENANT
 from assay.comparison.history import HistoryRow, rows_of, suite_names, suite_runs
 from assay.concurrency.event_loop import run_to_end
-from assay.errors import UsageError, did_you_mean
+from assay.errors import UsageError
 from assay.errors.door import place_of
+from assay.errors.nearest import did_you_mean
 from assay.host import parts
 from assay.promotion.states import deployment_states
 from assay.results.notebook_html import page, paragraph, table
-from assay.stats.number_text import count_of, range_text, score_text
-from assay.terminal import one_line
+from assay.stats.number_text import range_text, score_text
+from assay.terminal import count_of, one_line
 
 MAX_ROWS = 1_000
 SHOWN = 10  # rows of a repr

@@ -11,9 +11,30 @@ from assay.comparison.labels import LabelSource, mapped_labels, read_labels
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import UsageError
 from assay.fep.planning.plan import is_sequence
-from assay.results.judge_check import JudgeCheck
+from assay.results.judge_check import JudgeReport
+from assay.results.judge_rows import judge_rows
+from assay.results.notebook_html import page, paragraph, table
+from assay.terminal import count_of, one_line
 
-Labels = str | Mapping[str, Any]
+Labels = str | Mapping[Any, Any]
+
+
+class JudgeCheck(JudgeReport, frozen=True, kw_only=True):
+    """What the labels of people say about a judge, as `assay judge check --json` prints it."""
+
+    def __repr__(self) -> str:
+        """A summary that fits a screen, in the words of the command."""
+        rows = (f"  {name}: {line}" if name else f"    {line}" for name, line in judge_rows(self, "case", ""))
+        return "\n".join(one_line(line) for line in (self._heading, *rows))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how far the judge agrees with people, where it does not, and what that corrects."""
+        rows = list(judge_rows(self, "case", ""))
+        return page([paragraph(self._heading, strong=True), table(("", ""), rows, len(rows))])
+
+    @property
+    def _heading(self) -> str:
+        return f"JudgeCheck {self.judge}: {count_of(self.judged, 'case')}, {self.labelled:,} with labels"
 
 
 def judge_check(
@@ -43,14 +64,15 @@ def judge_check(
     limits = settings.load().limits
     sources = [_labels(one, at, limits) for at, one in enumerate(given)]
 
-    async def work() -> JudgeCheck:
+    async def work() -> JudgeReport:
         found = JudgedResults(sources, check=check, bar=bar)
         async with open_sources([results], ["results"], tenant) as (source,):
             async for place, line in source.lines():
                 found.add(line, place)
         return found.check(seed)
 
-    return run_to_end(work)
+    found = run_to_end(work)
+    return JudgeCheck(**{name: getattr(found, name) for name in found.__struct_fields__})
 
 
 def _labels(labels: Any, at: int, limits: Any) -> LabelSource:

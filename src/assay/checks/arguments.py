@@ -28,7 +28,6 @@ from assay.errors import (
     UsageError,
     ValueFault,
 )
-from assay.lazy_pattern import lazy_pattern
 from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
@@ -300,7 +299,7 @@ def _select(path: PathArgument, query: paths.Query, values: list[Any]) -> Any:
 
 def build(bound: BoundCheck, values: Mapping[str, Any]) -> Checker:
     """Build the check with all its arguments. Raises ValueFault for a value of the wrong type."""
-    typed = {path.field.attribute: _convert_found(path, values[path.field.name]) for path in bound.paths}
+    typed = {path.field.attribute: convert(path.field, values[path.field.name]) for path in bound.paths}
     try:
         return bound.checker(**bound.literals, **typed)
     except (ValueError, TypeError) as wrong:
@@ -308,20 +307,6 @@ def build(bound: BoundCheck, values: Mapping[str, Any]) -> Checker:
     except Exception as surprise:  # __post_init__ is foreign code
         kind = type(surprise).__name__
         raise ForeignFault(f"{bound.checker.type} failed with {kind}: {surprise}") from surprise
-
-
-def _convert_found(path: PathArgument, value: Any) -> Any:
-    """Convert what a path found. A number where a text is needed is never searched as one, which may be a mistake."""
-    try:
-        return convert(path.field, value)
-    except ValueFault as fault:
-        if _NUMBER_FOR_TEXT.search(str(fault)) is None:
-            raise
-        advice = f"make {path.text} a text, or use exact_match, json_match or threshold, which take numbers"
-        raise ValueFault(f"{fault}; {advice}") from None
-
-
-_NUMBER_FOR_TEXT = lazy_pattern("expected a string but got a (?:whole )?number")
 
 
 def convert(field: Field, value: Any) -> Any:

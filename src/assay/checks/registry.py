@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeGuard
 from assay.checks.checker import Checker
 from assay.checks.function_check import FunctionCheck, function_checker, is_function
 from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
+from assay.errors.nearest import did_you_mean
 from assay.import_code import import_object
 from assay.protocol.versions import Precedence, is_version, newest, precedence
 
@@ -64,7 +65,8 @@ class Registry:
         self._load(type)
         by_version = self._by_type.get(type)
         if not by_version:
-            raise UnknownCheck(f"{path}.type".lstrip("."), type, version, self.types)
+            hint = did_you_mean(type[:200], self.types, " (", ")")
+            raise UnknownCheck(f"{path}.type".lstrip("."), type, version, f"{hint}; {_listed(self.types)}")
         if version is None:
             return by_version[newest(by_version)]
         if not is_version(version):
@@ -79,7 +81,7 @@ class Registry:
         compatible = [one for one in by_version if one[0][0] == major and one >= lowest]
         if not compatible:
             available = [f"{one.type}@{one.version}" for one in by_version.values()]
-            raise UnknownCheck(f"{path}.version".lstrip("."), type, version, available)
+            raise UnknownCheck(f"{path}.version".lstrip("."), type, version, f"; {_listed(available)}")
         return by_version[newest(compatible)]
 
     def _load(self, name: str) -> None:
@@ -115,6 +117,10 @@ class Registry:
                 f"{name} and {other.__module__}:{other.__qualname__} are both {checker.type}@{checker.version};"
                 " give one of them another type or version"
             )
+
+
+def _listed(types: Iterable[str]) -> str:
+    return f"there are {', '.join(sorted(types))}"
 
 
 def _is_check(value: Any) -> TypeGuard[type[Checker]]:

@@ -204,12 +204,8 @@ def _require_two_runs(runs: Sequence[RunScores], metric: Metric) -> None:
     if len(runs) > 2:
         raise InvalidRequest(Problem(place_of("metric", metric.name), f"expected two runs, got {len(runs)}"))
     if runs[0].options.dimensions or runs[0].options.groupings:
-        raise InvalidRequest(
-            Problem(
-                place_of("metric", metric.name),
-                f"expected no {hint_of('by')}: slices are compared by means",
-            )
-        )
+        message = f"expected no {hint_of('by')}: slices are compared by means"
+        raise InvalidRequest(Problem(place_of("metric", metric.name), message))
 
 
 def _span(runs: Sequence[RunScores], metric: Metric) -> float | None:

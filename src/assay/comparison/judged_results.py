@@ -26,9 +26,9 @@ from assay.protocol.json_types import JSON, is_object, preview
 from assay.results.check_names import free_label
 from assay.results.judge_check import (
     Category,
-    JudgeCheck,
     JudgedCase,
     JudgedCases,
+    JudgeReport,
     JudgeSample,
     PanelReport,
     check_judge,
@@ -144,7 +144,7 @@ class JudgedResults:
         split = [id for id, answer in answers.items() if any(len(set(votes)) > 1 for votes in answer.votes)]
         return PanelReport(krippendorff_alpha(decisions), split) if decisions else None
 
-    def check(self, seed: int | None = None) -> JudgeCheck:
+    def check(self, seed: int | None = None) -> JudgeReport:
         """What the labels say about the judge."""
         return check_judge(self.judged(seed), self.panel())
 
@@ -242,7 +242,7 @@ def judge_check(
     check: str | None = None,
     seed: int | None = None,
     bar: float | None = None,
-) -> JudgeCheck:
+) -> JudgeReport:
     """Hold a judge against labels, from the result lines of an evaluation, each with its place."""
     results = JudgedResults(labels, check=check, bar=bar)
     for place, line in lines:
@@ -279,8 +279,8 @@ def _sample(cases: Sequence[JudgedCase], seed: int) -> JudgeSample | None:
     other = next((case.id for case in drawn if case.id not in labelled), None)
     if other is not None:
         raise UsageError(
-            f"{place_of('seed', seed)}: the labelled cases are not a draw with this seed: {other!r} comes before some of them"
-            " and has no label; `assay judge sample` draws cases to label"
+            f"{place_of('seed', seed)}: the labelled cases are not a draw with this seed: {other!r} comes before"
+            " some of them and has no label; `assay judge sample` draws cases to label"
         )
     count = len(labelled)
     return JudgeSample(seed=seed, drawn=count, judged=len(cases), probability=count / len(cases))

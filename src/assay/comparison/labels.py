@@ -38,6 +38,7 @@ class LabelSource(Struct, frozen=True):
     name: str
     dimension: Dimension | None = None
     by_id: Mapping[str, Any] | None = None
+    in_memory: bool = False  # the name is a place of its own, such as `labels[1]`
 
     def value(self, context: JSON) -> Any:
         """The label of a case as it was given; None without one."""
@@ -52,8 +53,8 @@ class LabelSource(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where the caller named it. Labels of the library may be a dictionary, which is named by its position."""
-        return self.name if self.name.startswith("labels[") else place_of("labels", self.name)
+        """Where the caller named it."""
+        return self.name if self.in_memory else place_of("labels", self.name)
 
     @property
     def reads_output(self) -> bool:
@@ -71,8 +72,8 @@ def read_labels(text: str, limits: Limits) -> LabelSource:
         return LabelSource(text, read_dimension(text))
     except UsageError as wrong:
         raise UsageError(
-            f"{place_of('labels', text)}: expected the name of a member of the cases, a path such as $.output.metadata.human,"
-            " or a file such as labels.csv"
+            f"{place_of('labels', text)}: expected the name of a member of the cases, a path such as"
+            " $.output.metadata.human, or a file such as labels.csv"
         ) from wrong
 
 
@@ -90,7 +91,7 @@ def mapped_labels(name: str, labels: Mapping[Any, Any]) -> LabelSource:
             raise UsageError(f"{name}: the case {preview(id)} is there twice, as a text and as a number")
         label = plain_value(value)
         by_id[id] = None if isinstance(label, float) and label != label else label
-    return LabelSource(name, by_id=by_id)
+    return LabelSource(name, by_id=by_id, in_memory=True)
 
 
 def _file_labels(name: str, column: str | None, limits: Limits) -> dict[str, Any]:

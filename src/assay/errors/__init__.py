@@ -73,7 +73,6 @@ from assay.errors.faults import NotMeasured as NotMeasured
 from assay.errors.faults import PathFault as PathFault
 from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault
-from assay.errors.nearest import did_you_mean as did_you_mean
 
 SHOWN = 100  # problems in one message
 MOST_PROBLEMS = 1_000  # of one request: what is behind them is not read
@@ -134,12 +133,10 @@ class InvalidRequest(Refusal):
 class UnknownCheck(InvalidRequest):
     """No check is registered under this type and version."""
 
-    def __init__(self, path: str, type: str, version: str | None, types: Iterable[str]) -> None:
+    def __init__(self, path: str, type: str, version: str | None, others: str) -> None:
         self.type, self.version = type, version
-        name, known = f"{type}@{version}" if version else type, sorted(types)
-        close = "" if version else did_you_mean(type[:200], known)
-        hint = f" ({close})" if close else ""
-        super().__init__(Problem(path, f"no check {name[:200]!r}{hint}; there are {', '.join(known)}"))
+        name = f"{type}@{version}" if version else type
+        super().__init__(Problem(path, f"no check {name[:200]!r}{others}"))
 
 
 class BadLine(InvalidRequest):

@@ -23,11 +23,13 @@ class DataFrame(Protocol):
 def is_frame(value: Any) -> TypeGuard[DataFrame]:
     if _library(value) not in ("pandas", "polars") and not hasattr(value, "__arrow_c_stream__"):
         return False
-    return hasattr(value, "columns")
+    return hasattr(type(value), "columns")  # not of the value: a LazyFrame would resolve its schema
 
 
 def columns_of(frame: DataFrame, place: str) -> tuple[str, ...]:
     """The names of the columns. An InvalidRequest names one that is there twice."""
+    if _library(frame) == "polars" and not hasattr(frame, "iter_rows"):
+        raise InvalidRequest(Problem(place, "expected a DataFrame of polars, got a LazyFrame: collect() it"))
     names = tuple(map(str, getattr(frame, "column_names", frame.columns)))
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
@@ -67,10 +69,6 @@ def _flat_rows(frame: DataFrame, place: str) -> Iterator[Row]:
     if library == "pandas":
         return _pandas_rows(frame, columns_of(frame, place))
     if library == "polars":
-        if not hasattr(frame, "iter_rows"):
-            raise InvalidRequest(
-                Problem(place, "expected a DataFrame of polars, got a LazyFrame: collect() it")
-            )
         return frame.iter_rows(named=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     require(place, "tables", package="pyarrow")
     return _arrow_rows(import_module("pyarrow").table(frame))

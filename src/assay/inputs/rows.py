@@ -11,6 +11,7 @@ import msgspec
 
 from assay.errors import BadLine, Problem, UsageError
 from assay.errors.door import columns_of
+from assay.errors.nearest import did_you_mean
 from assay.inputs.cells import Cells
 from assay.inputs.files import SourceItem, check_readable, format_of, read_items
 from assay.ports import Limits
@@ -169,7 +170,8 @@ def find_columns(
     if missing := [
         one for one in mapping.values() if one not in available and one.split(".")[0] not in inside
     ]:
-        raise UsageError(f"{file}: there is no column {missing[0]!r}; {_list_columns(columns)}")
+        hint = did_you_mean(missing[0], bare, " (", ")")
+        raise UsageError(f"{file}: there is no column {missing[0]!r}{hint}; {_list_columns(columns)}")
     found = dict(mapping)
     used = set(mapping.values())
     targets = [target for target in SYNONYMS if target not in mapping and _concerns(target, part)]

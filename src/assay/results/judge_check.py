@@ -14,8 +14,6 @@ from itertools import combinations
 from msgspec import Struct
 
 from assay.protocol.json_types import is_list, is_object
-from assay.results.judge_rows import judge_rows
-from assay.results.notebook_html import page, paragraph, table
 from assay.stats.judge_agreement import (
     Agreement,
     CorrectedMean,
@@ -24,8 +22,6 @@ from assay.stats.judge_agreement import (
     corrected_mean,
     krippendorff_alpha,
 )
-from assay.stats.number_text import count_of
-from assay.terminal import one_line
 
 Category = bool | str  # passed or not, or one of several texts
 
@@ -130,7 +126,7 @@ class AnnotatorPair(Struct, frozen=True, kw_only=True):
     agreement: Agreement
 
 
-class JudgeCheck(Struct, frozen=True, kw_only=True):
+class JudgeReport(Struct, frozen=True, kw_only=True):
     """
     `agreement` is that of the judge and the majority of the annotators, over the cases where there is one. `ties` are
     the cases where there is none; in the corrected pass rate each is half a pass. `confusion` counts the same cases.
@@ -161,27 +157,13 @@ class JudgeCheck(Struct, frozen=True, kw_only=True):
     score: CorrectedMean | None
     panel: PanelReport | None
 
-    def __repr__(self) -> str:
-        """A summary that fits a screen, in the words of `assay judge check`."""
-        rows = (f"  {name}: {line}" if name else f"    {line}" for name, line in judge_rows(self, "case", ""))
-        return "\n".join(one_line(line) for line in (self._heading, *rows))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: how far the judge agrees with people, where it does not, and what that corrects."""
-        rows = list(judge_rows(self, "case", ""))
-        return page([paragraph(self._heading, strong=True), table(("", ""), rows, len(rows))])
-
-    @property
-    def _heading(self) -> str:
-        return f"JudgeCheck {self.judge}: {count_of(self.judged, 'case')}, {self.labelled:,} with labels"
-
 
 def draw(cases: Collection[JudgedCase], count: int, seed: int) -> list[JudgedCase]:
     """The first cases in the order of a hash of the seed and the id."""
     return sorted(cases, key=lambda case: sha256(f"{seed}\0{case.id}".encode()).digest())[:count]
 
 
-def check_judge(judged: JudgedCases, panel: PanelReport | None = None) -> JudgeCheck:
+def check_judge(judged: JudgedCases, panel: PanelReport | None = None) -> JudgeReport:
     """What the labels say about the judge."""
     labelled = [case for case in judged.cases if case.is_labelled]
     decided = [(case.verdict, case.majority) for case in labelled if case.majority is not None]
@@ -194,7 +176,7 @@ def check_judge(judged: JudgedCases, panel: PanelReport | None = None) -> JudgeC
     unlabelled = [case.id for case in drawn if not case.is_labelled]
     why = _why_uncorrected(judged, drawn, unlabelled)
     several = len(judged.annotators) > 1
-    return JudgeCheck(
+    return JudgeReport(
         judge=judged.judge,
         judged=len(judged.cases),
         unmeasured=judged.unmeasured,

@@ -1,20 +1,18 @@
 """What the labels of people say about a judge, line by line: in the terminal and in a notebook."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from assay.results.judge_check import Category, Confusion, JudgeReport, PanelReport
 from assay.stats.judge_agreement import Agreement, CorrectedMean
-from assay.stats.number_text import count_of, percent
-
-if TYPE_CHECKING:
-    from assay.results.judge_check import Category, Confusion, JudgeCheck, PanelReport
+from assay.stats.number_text import percent
+from assay.terminal import count_of
 
 MAX_IDS = 10  # ids that are listed of cases without a label, or tied
 KAPPA, ALPHA = "Cohen's κ", "Krippendorff's α"
 Row = tuple[str, str]
 
 
-def judge_rows(check: "JudgeCheck", noun: str, partial: str) -> Iterable[Row]:
+def judge_rows(check: JudgeReport, noun: str, partial: str) -> Iterable[Row]:
     """Labels and texts. `partial` says why the results are not all of their run."""
     yield from _agreement_rows(check, noun)
     yield from (("confusion" if not at else "", line) for at, line in enumerate(_confusion(check.confusion)))
@@ -33,7 +31,7 @@ def judge_rows(check: "JudgeCheck", noun: str, partial: str) -> Iterable[Row]:
     yield from _correction_rows(check, noun)
 
 
-def _correction_rows(check: "JudgeCheck", noun: str) -> Iterable[Row]:
+def _correction_rows(check: JudgeReport, noun: str) -> Iterable[Row]:
     if check.sample is not None:
         yield "sample", f"{check.sample.drawn} {noun}s drawn with the seed {check.sample.seed}"
     for name, mean in (("pass rate", check.pass_rate), ("score", check.score)):
@@ -45,7 +43,7 @@ def _correction_rows(check: "JudgeCheck", noun: str) -> Iterable[Row]:
         yield "", _listed(check.unlabelled)
 
 
-def _agreement_rows(check: "JudgeCheck", noun: str) -> Iterable[Row]:
+def _agreement_rows(check: JudgeReport, noun: str) -> Iterable[Row]:
     """One annotator beside the judge; or each of several, their majority, and the annotators among themselves."""
     if len(check.annotators) == 1:
         yield "agreement", _agreement(check.agreement, KAPPA)
@@ -63,7 +61,7 @@ def _agreement_rows(check: "JudgeCheck", noun: str) -> Iterable[Row]:
         yield "people", f"all: {_agreement(check.people, ALPHA)}"
 
 
-def _confusion(cells: "Sequence[Confusion]") -> list[str]:
+def _confusion(cells: Sequence[Confusion]) -> list[str]:
     """`judge passed: people passed 20, failed 4`, a line for each answer of the judge."""
     lines: dict[str, list[str]] = {}
     for cell in cells:
@@ -71,7 +69,7 @@ def _confusion(cells: "Sequence[Confusion]") -> list[str]:
     return [f"judge {judge}: people {', '.join(people)}" for judge, people in lines.items()]
 
 
-def _category(category: "Category") -> str:
+def _category(category: Category) -> str:
     return ("passed" if category else "failed") if isinstance(category, bool) else category
 
 
@@ -80,7 +78,7 @@ def _listed(ids: list[str]) -> str:
     return ", ".join(ids[:MAX_IDS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _panel_rows(panel: "PanelReport", judged: int, noun: str) -> Iterable[Row]:
+def _panel_rows(panel: PanelReport, judged: int, noun: str) -> Iterable[Row]:
     yield "panel", _agreement(panel.agreement, ALPHA)
     yield "", _split(panel.split, judged, noun)
 

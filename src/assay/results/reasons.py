@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.lazy_pattern import lazy_pattern
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.differences import json_differences
 
@@ -56,7 +57,7 @@ def reason_of(check: JSON, case: JSON | None = None) -> str:
     `case`: the test case, whose `expected` may have the texts of the criteria of a rubric.
     """
     if check["status"] == "error":
-        return str(check.get("error", {}).get("message") or "an error without a message")
+        return _with_advice(str(check.get("error", {}).get("message") or "an error without a message"))
     if check["status"] == "skip":
         return NOT_RUN
     passed = passed_of(check)
@@ -70,6 +71,16 @@ def reason_of(check: JSON, case: JSON | None = None) -> str:
     if explained:
         return explained + _panel_note(check["results"])
     return description_of(check, passed)
+
+
+_NUMBER_FOR_TEXT = lazy_pattern(r"(phrases|pattern): expected a string but got a (whole )?number")
+
+
+def _with_advice(message: str) -> str:
+    """A number is never searched as a text; a case whose `expected` is a number meets it with `contains`."""
+    if _NUMBER_FOR_TEXT.match(message) is None:
+        return message
+    return f"{message}; write the number as a text, or use exact_match, json_match or threshold"
 
 
 def description_of(check: JSON, passed: bool | None) -> str:

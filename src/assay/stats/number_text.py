@@ -6,11 +6,6 @@ from typing import Literal
 Scale = Literal["rate", "score", "number"]  # a share in percent, a score from 0 to 1, any number
 
 
-def count_of(number: int, noun: str) -> str:
-    """`1 case`, `2,000 cases`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def percent(share: float) -> str:
     """
     `83.3%`. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%. It is rounded as a score is: the

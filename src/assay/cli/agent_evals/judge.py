@@ -30,9 +30,9 @@ from assay.ports import Limits, Run, Services, Store
 from assay.protocol.json_types import JSON, preview
 from assay.results.judge_check import (
     Category,
-    JudgeCheck,
     JudgedCase,
     JudgedCases,
+    JudgeReport,
     PanelReport,
     check_judge,
 )
@@ -280,7 +280,7 @@ def check(options: JudgeOptions, *, seed: int | None, json: bool) -> None:
         page.put_indented(f"{label:<{max(width, 9)}}  ", text)
 
 
-async def _check(options: JudgeOptions, seed: int | None) -> tuple[JudgeSource, JudgeCheck]:
+async def _check(options: JudgeOptions, seed: int | None) -> tuple[JudgeSource, JudgeReport]:
     async with _open(options) as source:
         if source.stored is None and not options.labels:
             raise UsageError(

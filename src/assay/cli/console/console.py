@@ -10,8 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
-from assay.stats.number_text import count_of as count_of
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
+from assay.terminal import count_of as count_of
 
 _NEXT = re.compile("(?:assay: )?(?:next|then): ")
 TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines

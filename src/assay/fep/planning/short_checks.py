@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 from assay.checks import STANDARD
-from assay.errors import Problem, did_you_mean
+from assay.errors import Problem
+from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 OUTPUT = "$.output.value"
@@ -93,8 +94,7 @@ def _without_short_form(kind: str, value: Any) -> str:
     takes = f"takes an object with its arguments, got {kind_of(value)}"
     if kind in STANDARD.types:
         return f"{kind} {takes}"
-    close = did_you_mean(kind, STANDARD.types)
-    hint = f" ({close})" if close else ""
+    hint = did_you_mean(kind, STANDARD.types, " (", ")")
     return f"no check of assay is called {kind[:200]!r}{hint}; a check of your own {takes}"
 
 

@@ -85,4 +85,4 @@ def _json_escape(match: re.Match[str]) -> str:
 
 def count_of(number: int, noun: str) -> str:
     """`1 case`, `2,000 cases`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"

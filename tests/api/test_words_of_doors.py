@@ -44,7 +44,7 @@ OTHERS = [  # the command, the same in Python, the words of both
     (("judge", "check", "b.jsonl", "--labels", "human", "--check", "vibes"), lambda: assay.judge_check("b.jsonl", "human", check="vibes"), "--check: no check", "check: no check"),
     (("report", "b.jsonl", "--limit", "0", "-o", "x.md"), lambda: assay.report("b.jsonl", limit=0, output="x.md"), "--limit", "limit: expected"),
     (("report", "b.jsonl", "-o", "x.pdf"), lambda: assay.report("b.jsonl", output="x.pdf"), "x.pdf: expected a file", "x.pdf: expected a file"),
-    (("evaluate", "--contexts", "rows.jsonl", "--checks", "checks.json"), lambda: assay.evaluate_sync(*assay.load_contexts("rows.jsonl"), checks=CHECKS), "such as --map input=frage --map output='die antwort'", "such as map={'input': 'frage', 'output': 'die antwort'}"),
+    (("evaluate", "--contexts", "rows.jsonl", "--checks", "checks.json"), lambda: assay.evaluate_sync(*assay.load_contexts("rows.jsonl"), checks=CHECKS), "say --map input=COLUMN --map output=COLUMN", "say map={'input': 'COLUMN', 'output': 'COLUMN'}"),
     (("evaluate", "--cases", "cases.jsonl", "--checks", "checks.json", "--agent", "nobody"), lambda: assay.evaluate_sync([{"id": "a", "input": 1}], checks=CHECKS, agent="nobody"), "--agent 'nobody': expected", "agent='nobody': expected"),
 ]  # fmt: skip
 

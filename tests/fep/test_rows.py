@@ -70,19 +70,13 @@ def test_a_row_is_a_case_with_its_output(name, text, columns, found, tmp_path):
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
-<<<<<<< HEAD
-        ("frage,antwort\na,b\n", {}, "no column for input and output; its columns are 'frage', 'antwort'; say --map input=COLUMN --map output=COLUMN"),
-        ("question,x y\na,b\n", {}, "no column for output; its columns are 'question', 'x y'; say --map output=COLUMN"),
-        ("question,prompt,answer\na,b,c\n", {}, "several columns may be the input: say --map input=question or --map input=prompt; its columns are"),
-        ("question,expected,model_a,model b\na,b,c,d\n", {}, "no column for output; its columns are 'question', 'expected', 'model_a', 'model b'; say --map output=model_a or --map output='model b'"),
-        ("question,gold,gpt_4_answer,notes,answer_length,model_name\na,b,c,d,e,f\n", {}, "no column for output; its columns are 'question', 'gold', 'gpt_4_answer', 'notes', 'answer_length', 'model_name'; say --map output=gpt_4_answer"),
-        ("question,answer,model_a,model_b\na,b,c,d\n", {}, "'answer' may be the output or the expected value; its columns are 'question', 'answer', 'model_a', 'model_b'; say --map output=COLUMN, and --map expected=COLUMN if there is one"),
-        ("question,gold,model,response_time_ms,correct_answer\na,b,c,d,e\n", {}, "no column for output; its columns are 'question', 'gold', 'model', 'response_time_ms', 'correct_answer'; say --map output=COLUMN"),
-=======
-        ("frage,antwort\na,b\n", {}, "no column for input and output; its columns are 'frage', 'antwort'; say which columns they are, such as map={'input': 'frage', 'output': 'antwort'}"),
-        ("question,x y\na,b\n", {}, "no column for output; its columns are 'question', 'x y'; say which columns they are, such as map={'output': 'x y'}"),
+        ("frage,antwort\na,b\n", {}, "no column for input and output; its columns are 'frage', 'antwort'; say map={'input': 'COLUMN', 'output': 'COLUMN'}"),
+        ("question,x y\na,b\n", {}, "no column for output; its columns are 'question', 'x y'; say map={'output': 'COLUMN'}"),
         ("question,prompt,answer\na,b,c\n", {}, "several columns may be the input: say map={'input': 'question'} or map={'input': 'prompt'}; its columns are"),
->>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
+        ("question,expected,model_a,model b\na,b,c,d\n", {}, "no column for output; its columns are 'question', 'expected', 'model_a', 'model b'; say map={'output': 'model_a'} or map={'output': 'model b'}"),
+        ("question,gold,gpt_4_answer,notes,answer_length,model_name\na,b,c,d,e,f\n", {}, "no column for output; its columns are 'question', 'gold', 'gpt_4_answer', 'notes', 'answer_length', 'model_name'; say map={'output': 'gpt_4_answer'}"),
+        ("question,answer,model_a,model_b\na,b,c,d\n", {}, "'answer' may be the output or the expected value; its columns are 'question', 'answer', 'model_a', 'model_b'; say map={'output': 'COLUMN'}, and map={'expected': 'COLUMN'} if there is one"),
+        ("question,gold,model,response_time_ms,correct_answer\na,b,c,d,e\n", {}, "no column for output; its columns are 'question', 'gold', 'model', 'response_time_ms', 'correct_answer'; say map={'output': 'COLUMN'}"),
         ("question,answer\na,b\n", {"expected": "gold"}, "there is no column 'gold'; its columns are 'question', 'answer'"),
         ("question,answer\na,b\n", {"score": "answer"}, "expected one of id, input, output, expected, tags, metadata.NAME as the target, got 'score'"),
     ],

@@ -7,6 +7,7 @@ library.
 """
 
 from contextvars import ContextVar
+from shlex import quote
 from typing import Literal
 
 Door = Literal["command", "library", "request"]
@@ -45,14 +46,9 @@ def verb_of(name: str) -> str:
 def columns_of(columns: dict[str, str]) -> str:
     """The columns of a table as a caller names them: `--map input=question`, or `map={'input': 'question'}`."""
     if _door.get() == "command":
-        return " ".join(f"--map {target}={_quote(column)}" for target, column in columns.items())
+        return " ".join(f"--map {target}={quote(column)}" for target, column in columns.items())
     return f"map={columns}"
 
 
 def _argument(option: str) -> str:
     return option.replace("-", "_")
-
-
-def _quote(column: str) -> str:
-    plain = column.replace(".", "").replace("-", "").replace("_", "")
-    return column if plain.isalnum() else f"'{column}'"

@@ -185,16 +185,11 @@ def find_columns(
         if target == "output" and names and _may_be_expected(names[0], bare, found):
             raise UnclearColumns(
                 f"{file}: {preview(names[0])} may be the output or the expected value; {_list_columns(columns)}; "
-                f"say --map output=COLUMN, and --map expected=COLUMN if there is one"
+                f"say {columns_of({'output': 'COLUMN'})}, and {columns_of({'expected': 'COLUMN'})} if there is one"
             )
         if len(names) > 1:
-<<<<<<< HEAD
-            options = " or ".join(f"--map {target}={quote(name)}" for name in names)
-            raise UnclearColumns(
-=======
             options = " or ".join(columns_of({target: name}) for name in names)
-            raise UsageError(
->>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
+            raise UnclearColumns(
                 f"{file}: several columns may be the {target}: say {options}; {_list_columns(columns)}"
             )
         if names:
@@ -203,19 +198,8 @@ def find_columns(
         answers = [column for column in bare if _normal(column) == "answer" and column not in used]
         found |= {"expected": answers[0]} if len(answers) == 1 else {}
     inner = {column.removeprefix("test_case.") for column in bare if column.startswith("test_case.")}
-<<<<<<< HEAD
     if lacking := [target for target in NEEDED[part] if target not in found and target not in inner]:
         raise _missing_columns(lacking, columns, found, file)
-=======
-    lacking = [target for target in NEEDED[part] if target not in found and target not in inner]
-    if lacking:
-        rest = [column for column in bare if column not in found.values()]
-        line = columns_of({target: _guess(rest, at) for at, target in enumerate(lacking)})
-        raise UsageError(
-            f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say which columns "
-            f"they are, such as {line}"
-        )
->>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
     members = any(column.startswith("output.") for column in bare)
     found = {name: column for name, column in found.items() if name in mapping or name not in inner}
     return ColumnMap(part, found, frozenset(mapping), _EMPTY[kind], members)
@@ -228,9 +212,9 @@ def _missing_columns(
     bare = [column.removesuffix(":json") for column in columns]
     outputs = model_columns(bare, found.values()) if lacking == ["output"] else []
     if outputs:
-        line = " or ".join(f"--map output={quote(name)}" for name in outputs)
+        line = " or ".join(columns_of({"output": name}) for name in outputs)
     else:
-        line = " ".join(f"--map {target}=COLUMN" for target in lacking)
+        line = columns_of(dict.fromkeys(lacking, "COLUMN"))
     return UnclearColumns(
         f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say {line}", outputs
     )
@@ -344,14 +328,9 @@ def _list_columns(columns: Sequence[str]) -> str:
     return f"its columns are {shown}{more}" if columns else "it has no columns"
 
 
-<<<<<<< HEAD
 def quote(column: str) -> str:
     """The name of a column as a shell takes it."""
     return shlex.quote(column)
-=======
-def _guess(columns: Sequence[str], at: int) -> str:
-    return columns[at] if at < len(columns) else "COLUMN"
->>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
 
 
 ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}

@@ -11,11 +11,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, MethodNotAllowed, NotFound, Problem, Refusal, Unauthenticated
-<<<<<<< HEAD
-from assay.serve.web.event_stream import EventStream
-=======
 from assay.errors.door import enter
->>>>>>> 61144962 (Library: refusals name arguments, unknown names get the nearest one, and a notebook shows judges and histories)
+from assay.serve.web.event_stream import EventStream
 from assay.serve.web.request import ClientDisconnected, HttpRequest, RequestContext, ServerState
 from assay.serve.web.responses import HTML, TEXT, Response, error_response, internal_error, log
 

@@ -41,8 +41,8 @@ def test_the_notebook_goes_from_a_data_frame_to_a_report(tmp_path):
     assert "regressed" in shown[3]
     assert "topic: large" in shown[3]
     assert "failed: it regressed against" in shown[4]
-    assert "human_a: " in shown[5]
-    assert "human_b: " in shown[5]
+    assert "name='human_a'" in shown[5]
+    assert "name='human_b'" in shown[5]
     assert "# Comparison by passed" in shown[6]
     assert (tmp_path / "report.md").read_text("utf-8").startswith("# Comparison by passed")
 

@@ -229,10 +229,8 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
 
 
 def _unknown(name: str) -> str:
-    return (
-        f"unknown whether {name} is complete: it does not say how many cases were planned;"
-        f" {hint_of('allow-partial', code='True')} decides on what it has"
-    )
+    unknown = f"unknown whether {name} is complete: it does not say how many cases were planned"
+    return f"{unknown}; {hint_of('allow-partial', code='True')} decides on what it has"
 
 
 def _broken_findings(facts: GateFacts) -> Iterator[str]:
@@ -352,8 +350,8 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
     ):
         yield "failed", f"not every case passed ({level_text(level)})"
     elif run.own_verdict is None and comparison is None and level.metric != "passed":
-        rules = f"{hint_of('min')}, {hint_of('baseline')} or {hint_of('policy')}"
-        yield "undecided", f"no rule decides on {level.metric}: give {rules}"
+        hints = [hint_of(one) for one in ("min", "baseline", "policy")]
+        yield "undecided", f"no rule decides on {level.metric}: give {hints[0]}, {hints[1]} or {hints[2]}"
 
 
 def _passed(facts: GateFacts) -> str:

@@ -1,7 +1,6 @@
 """Turns rows of a table into contexts, cases or outputs, by `--map` or by the usual names of columns."""
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -326,11 +325,6 @@ def _list_columns(columns: Sequence[str]) -> str:
     shown = ", ".join(preview(column) for column in columns[:SHOWN])
     more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
     return f"its columns are {shown}{more}" if columns else "it has no columns"
-
-
-def quote(column: str) -> str:
-    """The name of a column as a shell takes it."""
-    return shlex.quote(column)
 
 
 ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}

@@ -23,7 +23,7 @@ class DataFrame(Protocol):
 def is_frame(value: Any) -> TypeGuard[DataFrame]:
     if _library(value) not in ("pandas", "polars") and not hasattr(value, "__arrow_c_stream__"):
         return False
-    return hasattr(type(value), "columns")  # not of the value: a LazyFrame would resolve its schema
+    return hasattr(value.__class__, "columns")  # not of the value: a LazyFrame would resolve its schema
 
 
 def columns_of(frame: DataFrame, place: str) -> tuple[str, ...]:

@@ -170,7 +170,7 @@ REFUSED = [
     (["-o", "r.md"], 2, "Missing argument 'RUN'"),
     (["latest"], 2, "Missing option '-o'"),
     (["nothing", "-o", "r.md"], 2, "there is no run 'nothing'"),
-    (["latest", "-o", "r.pdf"], 2, "-o r.pdf: expected a file that ends with .html or .md"),
+    (["latest", "-o", "r.pdf"], 2, "r.pdf: expected a file that ends with .html or .md"),
     (["latest", "-o", "-"], 2, "expected a file that ends with .html or .md"),
     (["latest", "latest", "-o", "r.md"], 2, "is named twice"),
     (["latest"] * 9 + ["-o", "r.md"], 2, "expected at most 8 runs, got 9"),

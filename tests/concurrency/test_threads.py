@@ -108,6 +108,31 @@ def test_a_long_call_lets_other_owners_go_first(monkeypatch):
     assert (threads._waiting, +threads._running) == (0, {})
 
 
+def test_two_long_calls_of_an_owner_take_turns_and_never_work_at_once(monkeypatch):
+    """Each of the first two ends when the other has begun. The third begins when one has ended."""
+    monkeypatch.setattr(threads_module, "TURN", 0.0)
+    threads, begun, ended, lock = Threads(), [], [], threading.Lock()
+
+    def call(number):
+        begun.append(number)
+        until = time.monotonic() + PATIENCE
+        while len(begun) < 2:
+            assert time.monotonic() < until, "the other had no turn"
+            assert lock.acquire(blocking=False), "two calls of an owner work at once"
+            time.sleep(0)
+            lock.release()
+            spend()
+        if number == 2:
+            assert ended
+        ended.append(number)
+        return number
+
+    calls = [submit(threads, "A", lambda number=number: call(number)) for number in range(3)]
+    assert [one.result(PATIENCE) for one in calls] == [0, 1, 2]
+    wait_until(lambda: threads._busy == 0)
+    assert (threads._waiting, +threads._running, threads._queues) == (0, {}, {})
+
+
 def test_turns_of_many_owners_keep_the_number_of_working_threads(monkeypatch):
     monkeypatch.setattr(threads_module, "TURN", 0.0)
     threads, lock = Threads(3, 2), threading.Lock()

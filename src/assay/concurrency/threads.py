@@ -40,7 +40,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Report = Callable[[Any, BaseException | None], None]
 LARGE = 64 * 1024  # bytes as JSON; a larger value is worked on in a thread
-THREADS, SHARE = 8, 2  # threads that work for all owners, and for one
+THREADS, SHARE = 8, 1  # threads that work for all owners, and for one: more would only share the GIL
+BEGUN = 2  # calls of an owner that take turns; a third begins when one of them has ended
 WAITING = 56  # threads whose calls wait for their next turn
 TURN = 0.05  # seconds that a call works before it lets other owners go first
 PENALTY = 1.0  # seconds in which an owner whose call took too long on an event loop gets a thread at once
@@ -203,15 +204,15 @@ class Threads:
             del call, error  # the traceback holds this frame
 
     def _take_turn(self, owner: str) -> None:
-        """Give the place of this thread to another owner whose call waits. It returns at this owner's next turn."""
+        """Give the place of this thread to another call that waits. It returns at the next turn of its own call."""
         with self._lock:
             if self._waiting == WAITING or not any(
-                self._running[one] < self._share for one in self._queues if one != owner
+                one == owner or self._running[one] < self._share for one in self._queues
             ):
                 return
             turn, queue = threading.Event(), self._queues.setdefault(owner, deque())
-            begun = sum(isinstance(one, threading.Event) for one in queue)  # before a new call starts
-            queue.insert(begun, turn)
+            begun = sum(isinstance(one, threading.Event) for one in queue)
+            queue.insert(max(begun, BEGUN - 1), turn)  # after those that have begun, or after one new call
             self._queues.move_to_end(owner)
             self._running[owner] -= 1
             self._waiting += 1

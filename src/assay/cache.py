@@ -65,6 +65,11 @@ class ByteCache(Generic[V]):
                 largest = max(self._sizes, key=self._sizes.__getitem__)
                 self._drop(largest, next(iter(self._owners[largest])))
 
+    def drop(self, key: Hashable, owner: str = "") -> None:
+        """Remove an entry, if it is there."""
+        with self._lock:
+            self._drop(owner, key)
+
     def clear(self) -> None:
         with self._lock:
             self._owners.clear()

@@ -4,11 +4,15 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from assay.backends.stores.open import open_store
+from assay.cases.outcomes import RESULTS
+from assay.fep.records.run_header import ShardCompleted, lines_chunk
 from assay.ports import CreateRun, Event, RunUpdate, Transaction
-from assay.serve.fep.events_feed import Cursor, EvaluationFeeds
+from assay.protocol.results import EvaluationSummary
+from assay.serve.fep.events_feed import PIECE, Cursor, EvaluationFeeds, cursor_of
 from assay.serve.openwop.events_feed import RunFeeds
 
 FOLLOWERS = 50
@@ -57,3 +61,63 @@ async def test_followers_are_served_one_by_one(kind):
     assert max(sent.values()) <= 2
     feeds.close()
     await store.close()
+
+
+CASES, LINE = 30, b'"%b"' % (b"x" * 20_000)
+
+
+@pytest.fixture
+async def finished():
+    """A run of two units with 600 kB of results each, and its feeds."""
+    store = await open_store("memory:")
+    await store.commit(
+        update("run.started", opens=CreateRun(tenant="t", kind="evaluation"), status="running")
+    )
+    for unit in range(2):
+        summary = EvaluationSummary(
+            total_test_cases=CASES, completed_test_cases=CASES, error_test_cases=0, skipped_test_cases=0
+        )
+        shard = ShardCompleted(unit=unit, first=unit * CASES, last=(unit + 1) * CASES - 1, summary=summary)
+        results = lines_chunk(RESULTS, shard.first, [LINE] * CASES)
+        event = Event("evaluation.shard", msgspec.json.encode(shard), NOW)
+        await store.commit(Transaction(entries=[RunUpdate(run="r", events=[event], evidence=[results])]))
+    await store.commit(update("run.completed", status="completed"))
+    run, feeds = await store.run("r"), EvaluationFeeds(store)
+    assert run is not None
+    yield store, run, feeds
+    feeds.close()
+    await store.close()
+
+
+def ids_of(pieces):
+    return [line for line in b"".join(pieces).split(b"\n") if line.startswith(b"id: ")]
+
+
+@pytest.mark.anyio
+async def test_a_follower_of_a_long_run_holds_one_piece_of_it(finished):
+    """And followers at one position hold the same one."""
+    _, run, feeds = finished
+    first, second = feeds.follow(run, Cursor()), feeds.follow(run, Cursor())
+    async with asyncio.timeout(60):
+        for _ in range(3):
+            one, other = await anext(first), await anext(second)
+            assert one is other
+            assert len(one) < PIECE + 2 * len(LINE)
+    await first.aclose()
+    await second.aclose()
+    assert not feeds._feeds
+    assert feeds._pieces.bytes == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("erased", [False, True])
+async def test_a_follower_goes_on_after_every_event_that_it_has(finished, erased):
+    store, run, feeds = finished
+    if erased:
+        await store.erase(run.id, kind=RESULTS)
+    pieces = [piece async for piece in feeds.follow(run, Cursor())]
+    ids = ids_of(pieces)
+    assert len(ids) == len(set(ids)) == (4 if erased else 4 + 2 * CASES)
+    for at, id in enumerate(ids):
+        rest = [piece async for piece in feeds.follow(run, cursor_of(id.removeprefix(b"id: ").decode()))]
+        assert ids_of(rest) == ids[at + 1 :]

@@ -384,6 +384,28 @@ def test_a_response_that_is_not_read_is_dropped(tmp_path, run):
             wait_until(lambda: place.connections == 0)  # the client's is closed too, for its silence
 
 
+@pytest.mark.parametrize("run", LOOPS)
+def test_a_follower_that_does_not_read_holds_little_memory(tmp_path, run):
+    """Its connection has a slice of a frame of 8 MB; a client that reads gets all of it."""
+    with Server(sqlite(tmp_path), run=run) as host, host.client() as client:
+        body = request_of(1)
+        body["outputs"][0]["value"] = "x" * 8_000_000
+        id = client.post("/v1/evaluate", json=body).json()["evaluation_id"]
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.connect(("127.0.0.1", host.port))
+            lazy.sendall(
+                f"GET /v1/evaluations/{id}/events HTTP/1.1\r\nhost: a\r\nx-api-key: {host.key()}\r\n\r\n".encode()
+            )
+            connections = host.server.server_state.connections
+            held = wait_until(
+                lambda: max((one.transport.get_write_buffer_size() for one in list(connections)), default=0)
+            )
+            assert held < 1_000_000
+        result = next(event for event in events_of(client, id) if event.name == "result")
+        assert len(result.data["result"]["execution_context"]["output"]["value"]) == 8_000_000
+
+
 def test_a_follower_is_not_closed_as_idle(tight):
     with tight.client() as client:
         id = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]

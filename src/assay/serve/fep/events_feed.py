@@ -7,10 +7,12 @@ nothing twice.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import NamedTuple
 
 import msgspec
 
+from assay.cache import ByteCache
 from assay.cases.outcomes import RESULTS
 from assay.concurrency.event_loop import KeyedLock
 from assay.errors import InvalidRequest, Problem
@@ -19,7 +21,11 @@ from assay.ports import Event, Run, Store
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.serve.web.shared_feed import SharedFeed, shared_feed
 
-PAGE = 100
+PAGE = 20  # events that are read from the store at once
+PIECE = (
+    128 * 1024
+)  # bytes of older frames that are made and sent at once: a client that does not read holds one piece
+PIECES = 16 << 20  # bytes of the pieces of all runs that are kept for other followers
 _encode = msgspec.json.Encoder().encode
 _shard = msgspec.json.Decoder(ShardCompleted).decode
 _ENDS: dict[str, OperationStatus] = {
@@ -59,11 +65,20 @@ def _no_event(text: str) -> InvalidRequest:
     return InvalidRequest(Problem("Last-Event-ID", message))
 
 
+class Piece(NamedTuple):
+    """One frame or consecutive ones, and the position of a follower that has them."""
+
+    frames: bytes
+    sequence: int
+    results: int
+
+
 class EvaluationFeeds:
     """One feed per run, as long as it has followers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._pieces = ByteCache[Piece](PIECES)
         self._turns = KeyedLock()
         self._feeds: dict[str, EvaluationFeed] = {}
 
@@ -83,7 +98,9 @@ class EvaluationFeeds:
 
     async def follow(self, run: Run, cursor: Cursor) -> AsyncGenerator[bytes]:
         """The frames after the cursor, to the end of the run."""
-        with shared_feed(self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns)) as feed:
+        with shared_feed(
+            self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns, self._pieces)
+        ) as feed:
             async for frames in feed.read(cursor):
                 yield frames
 
@@ -91,28 +108,55 @@ class EvaluationFeeds:
 class EvaluationFeed(SharedFeed[bytes]):
     """It also has the number of completed cases after every event."""
 
-    def __init__(self, store: Store, run: Run, turns: KeyedLock) -> None:
+    def __init__(self, store: Store, run: Run, turns: KeyedLock, pieces: ByteCache[Piece]) -> None:
         super().__init__(store, run, turns)
         self._done: list[int] = []  # cases, after each event
+        self._pieces, self._made = pieces, set[tuple[str, int, int]]()
+
+    def close(self) -> None:
+        super().close()
+        for key in self._made:  # the results may be erased before the next follower comes
+            self._pieces.drop(key, self._run.tenant)
+        self._made.clear()
 
     async def read(self, cursor: Cursor) -> AsyncIterator[bytes]:
-        sequence, skip, _ = cursor
+        sequence, results, _ = cursor
         while True:
             news = self._news
             if not self._is_live or sequence >= self._next:
                 if not await self._wait(news):
                     return
-            elif sequence >= self._first and not skip:
+            elif sequence >= self._first and not results:
                 if (frames := await self._take(sequence)) is not None:
                     yield frames
                     sequence += 1
             else:
-                page = min(PAGE, self._next - sequence)
-                for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
-                    async with self._turns.hold(self._run.tenant):
-                        parts = await self._frames_of(event, self._done[event.sequence])
-                    yield b"".join(parts[skip:])
-                    sequence, skip = event.sequence + 1, 0
+                frames, sequence, results = await self._older(sequence, results)
+                yield frames
+
+    async def _older(self, sequence: int, results: int) -> Piece:
+        """Some frames that are not in memory, from this position on. Followers at one position share them."""
+        tenant, key = self._run.tenant, (self._run.id, sequence, results)
+        async with self._turns.hold(tenant):
+            piece = self._pieces.get(key, tenant)
+            if piece is None:
+                piece = await self._piece(sequence, results)
+                if not self._is_closed or self.followers:
+                    self._made.add(key)
+                    self._pieces.put(key, piece, len(piece.frames), tenant)
+            return piece
+
+    async def _piece(self, sequence: int, results: int) -> Piece:
+        frames: list[bytes] = []
+        size, page = 0, min(PAGE, self._next - sequence)
+        for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
+            async with aclosing(self._frames_of(event, self._done[event.sequence], results)) as made:
+                async for frame, sequence, results in made:  # the position moves on
+                    frames.append(frame)
+                    size += len(frame)
+                    if size >= PIECE:
+                        return Piece(b"".join(frames), sequence, results)
+        return Piece(b"".join(frames), sequence, results)
 
     async def _prepare(self) -> None:
         while len(self._done) < self._run.events:
@@ -122,25 +166,25 @@ class EvaluationFeed(SharedFeed[bytes]):
 
     async def _add(self, event: Event) -> None:
         self._count(event)
-        frames = b"".join(await self._frames_of(event, self._done[-1]))
+        frames = b"".join([frame async for frame, *_ in self._frames_of(event, self._done[-1])])
         self._keep(frames, len(frames))
 
     def _count(self, event: Event) -> None:
         self._done.append((self._done[-1] if self._done else 0) + _cases(event))
 
-    async def _frames_of(self, event: Event, done: int) -> list[bytes]:
-        """The results of the event's cases, read from the store, and the progress after it."""
-        frames: list[bytes] = []
+    async def _frames_of(self, event: Event, done: int, skip: int = 0) -> AsyncGenerator[Piece]:
+        """The results of the event's cases after the first `skip`, read from the store, and the progress after them."""
         if event.type == "evaluation.shard":
             shard = _shard(event.data)
-            start, stop = shard.first, shard.last + 1
+            start, stop = shard.first + skip, shard.last + 1
             while start < stop and (
-                pieces := await self._store.chunks(self._run.id, RESULTS, start=start, stop=stop)
+                pieces := await self._store.chunks(self._run.id, RESULTS, start=start, stop=stop, limit=1)
             ):
                 for piece in pieces:
                     start = max(start, piece.first)
                     for line in piece.lines(start, stop):
-                        frames.append(_result(event.sequence, len(frames), start, line))
+                        at = start - shard.first
+                        yield Piece(_result(event.sequence, at, start, line), event.sequence, at + 1)
                         start += 1
         progress = EvaluationProgress(
             evaluation_id=self._run.id,
@@ -148,8 +192,8 @@ class EvaluationFeed(SharedFeed[bytes]):
             completed_test_cases=done,
             total_test_cases=self._run.metadata.get("total", 0),
         )
-        frames.append(b"id: %d\nevent: progress\ndata: %b\n\n" % (event.sequence, _encode(progress)))
-        return frames
+        frame = b"id: %d\nevent: progress\ndata: %b\n\n" % (event.sequence, _encode(progress))
+        yield Piece(frame, event.sequence + 1, 0)
 
 
 def _cases(event: Event) -> int:

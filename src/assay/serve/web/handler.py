@@ -32,6 +32,7 @@ PRIVATE: Header = (b"cache-control", b"private, no-store")
 GZIP: Header = (b"content-encoding", b"gzip")
 VERSION = "/v1/"  # every path below it needs a valid key, except for routes without a scope
 REGISTRY = "/v1/packs"  # the path of a public registry of packs, which this server is not
+SLICE = 64 * 1024  # bytes of a stream that a connection gets at once
 SMALL = 32 * 1024  # bytes; compressing a smaller body takes as long as the rest of the request
 
 
@@ -62,7 +63,7 @@ class RouteHandler:
                 return await _send(answer, call, send)
             if answer is None:
                 return 0
-            await answer(scope, receive, _with_headers(send, call))
+            await answer(scope, receive, _stream_send(send, call))
             return 200
         finally:
             call.reservation.release()
@@ -234,14 +235,27 @@ async def _gzip(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     yield compressor.flush()
 
 
-def _with_headers(send: Send, call: HttpRequest) -> Send:
+def _stream_send(send: Send, call: HttpRequest) -> Send:
+    """
+    Send a stream with the headers of every response, and a long frame in slices.
+
+    The connection waits for its client after each slice, so a client that does not read holds little memory.
+    """
+    turn = asyncio.Lock()  # a keep-alive comes before or after a frame, not inside it
+
     async def outer(message: Message) -> None:
         if message["type"] == "http.response.start":
             more: list[Any] = [(b"x-request-id", call.id.encode()), *SAFE]
             if call.scope["scheme"] == "https":
                 more.append(STRICT)
             message = {**message, "headers": [*message["headers"], *more]}
-        await send(message)
+        body = message.get("body", b"")
+        async with turn:
+            for at in range(0, max(1, len(body)), SLICE):
+                if len(body) > SLICE:
+                    more_body = at + SLICE < len(body) or message.get("more_body", False)
+                    message = {**message, "body": body[at : at + SLICE], "more_body": more_body}
+                await send(message)
 
     return outer
 

@@ -1,7 +1,7 @@
 """Canonical JSON (RFC 8785): equal values have equal texts and digests."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -92,7 +92,7 @@ def _number(value: float) -> str:
 # JSON with sorted members and without spaces. A large text is processed in parts, so that other threads get the
 # GIL in between.
 
-CHUNK = 1024 * 1024  # bytes decoded in one call
+CHUNK = 256 * 1024  # bytes decoded in one call
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -110,10 +110,30 @@ def sorted_json(text: bytes, write: Callable[[bytes], object], chunk: int = CHUN
         write(b"}")
     elif first == b"[":
         write(b"[")
-        for at, value in enumerate(_items(text)):
+        for at, part in enumerate(_parts_of(text, chunk)):
             if at:
                 write(b",")
-            sorted_json(bytes(value), write, chunk)
+            if isinstance(part, list):
+                write(_encode(_decode(b"[%b]" % b",".join(part)))[1:-1])
+            else:
+                sorted_json(bytes(part), write, chunk)
         write(b"]")
     else:
         write(_encode(_decode(text)))
+
+
+def _parts_of(text: bytes, chunk: int) -> Iterator[msgspec.Raw | list[msgspec.Raw]]:
+    """The items of a list: a large one alone, small ones together. One call for each of many would take long."""
+    small: list[msgspec.Raw] = []
+    size = 0
+    for item in _items(text):
+        if len(item) <= chunk:
+            small.append(item)
+            size += len(item)
+        if small and (len(item) > chunk or size > chunk):
+            yield small
+            small, size = [], 0
+        if len(item) > chunk:
+            yield item
+    if small:
+        yield small

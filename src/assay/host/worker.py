@@ -90,17 +90,17 @@ class Worker:
         self._limits.close()
         with suppress(EnvironmentFailure):
             await self.registry.leave()
-        giving_back = run_blocking(self._give_back, self.units.running)
-        await run_guarded("lost units", giving_back, EnvironmentFailure)
+        await run_guarded("lost units", run_blocking(self._give_back), EnvironmentFailure)
         await self.engine.close()
         self.units.stop()
         self._queue.close()
         self._database.dispose()
 
-    def _give_back(self, running: list[str]) -> None:
-        """Queue the units of this worker again. That it stops does not count as an attempt."""
+    def _give_back(self) -> None:
+        """Queue the units of this worker again, also those that have not begun. That it stops is no attempt."""
+        held = self._queue.units_of(self.registry.executor_id)
         self.units.recover([self.registry.executor_id])
-        self._queue.forgive(running)
+        self._queue.forgive(list(held))
 
     async def _perform(self, work: str, unit: bytes) -> bytes:
         kind = self._kinds.get(work)
@@ -156,9 +156,7 @@ class Worker:
 
     async def _begin_again(self) -> None:
         """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""
-        running = self.units.running
-        self.units.drop(running)
-        await run_blocking(self._queue.forgive, running)
+        await run_blocking(self._queue.forgive, self.units.give_up())
         executor = await self.registry.register()
         self.units.stop()
         self.units.launch(executor)
@@ -176,7 +174,9 @@ class Worker:
         held = await run_blocking(self._queue.units_of, executor)
         if executor != self.units.executor_id:
             return
-        self.units.drop([id for id in running if id not in held])
+        if gone := [id for id in running if id not in held]:
+            self.units.drop(gone)
+            await run_blocking(self._queue.forgive, gone)  # others have them because this process had paused
         lost = held.difference(running, self.units.running)
         for id in [id for id in idle if id not in lost]:
             del idle[id]

@@ -93,6 +93,7 @@ def module_bench(request):
 def bench(module_bench):
     module_bench.order.clear()
     module_bench.perform, module_bench.member = echo, True
+    module_bench.worker._fenced.clear()  # as the next launch does it
     return module_bench
 
 
@@ -203,6 +204,24 @@ def test_a_worker_that_paused_or_stopped_costs_its_units_no_attempt(bench):
     assert len(bench.order) == 6
 
 
+def test_a_unit_that_ends_after_its_worker_had_paused_costs_no_attempt(bench):
+    """Five times, where three lost workers are allowed. Its result is refused, because others have the unit."""
+
+    async def main():
+        bench.member, refused = False, bench.worker.refused
+        task = asyncio.create_task(bench.collect("late", [b"unit"]))
+        for at in range(1, 6):
+            await until(lambda at=at: bench.worker.refused == refused + at)
+            (unit,) = bench.worker.give_up()
+            bench.member = at == 5
+            await asyncio.to_thread(bench.worker.recover, ["executor-1"])  # as another worker does it
+            await asyncio.to_thread(bench.queue.forgive, [unit])
+        return await task
+
+    assert bench.run(main()) == [b"done unit"]
+    assert len(bench.order) == 6
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -266,6 +285,48 @@ def test_units_that_were_there_at_every_loss_of_a_worker_count():
 
     Lost()._recover(["one", "two", "three"])
     assert forgiven == ["unlucky"]
+
+
+class Units:
+    """The queue and the units of a worker that has forgotten nothing."""
+
+    executor_id = "me"
+
+    def __init__(self, held, running=()):
+        self.held, self.running = set(held), list(running)
+        self.dropped, self.forgiven, self.recovered = [], [], []
+
+    def units_of(self, executor):
+        return set(self.held)
+
+    def drop(self, ids):
+        self.dropped += ids
+
+    def forgive(self, ids):
+        self.forgiven += ids
+
+    def recover(self, executors):
+        self.recovered += executors
+        self.held.clear()
+
+
+class PausedWorker(Worker):
+    def __init__(self, units):
+        self._queue = self.units = units
+        self.registry = SimpleNamespace(executor_id=units.executor_id)
+
+
+def test_units_that_others_took_from_a_paused_worker_cost_no_attempt():
+    units = Units(held=["mine"], running=["mine", "taken"])
+    asyncio.run(PausedWorker(units)._compare_units(Counter()))
+    assert units.dropped == units.forgiven == ["taken"]
+
+
+def test_a_worker_that_stops_costs_no_unit_an_attempt():
+    """Also not those that it has taken and not begun."""
+    units = Units(held=["begun", "not begun"], running=["begun"])
+    PausedWorker(units)._give_back()
+    assert (units.recovered, sorted(units.forgiven)) == (["me"], ["begun", "not begun"])
 
 
 def test_a_worker_leaves_a_unit_it_cannot_execute_to_another(bench):

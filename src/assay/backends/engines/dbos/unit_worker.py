@@ -57,13 +57,15 @@ class UnitWorker:
     ) -> None:
         self._engine, self._queue, self._envelope, self._perform = engine, queue, envelope, perform
         self._confirm, self._version, self._limits = confirm, version, limits
-        self._running: dict[str, asyncio.Task[bytes]] = {}
+        self._running: dict[str, asyncio.Task[bytes]] = {}  # until their results may be written
+        self._fenced: set[str] = set()  # units that ended after this executor had lost its lease
         self.executor_id = ""
         self.executed = self.refused = 0  # executions that ended here, and those that were fenced
 
     def launch(self, executor_id: str) -> None:
         """Take units from the queue under this executor id. The event loop of the caller executes them."""
         self.executor_id = executor_id
+        self._fenced.clear()
         logging.getLogger("dbos").setLevel(logging.CRITICAL)  # its messages may hold content
         config: DBOSConfig = {
             "name": APPLICATION,
@@ -107,24 +109,39 @@ class UnitWorker:
             if (task := self._running.get(id)) is not None:
                 task.cancel()
 
+    def give_up(self) -> list[str]:
+        """Stop all units here, and return those that others have: this executor had paused, and did not die of them."""
+        self._fenced |= self._running.keys()
+        self.drop(self.running)
+        return list(self._fenced)
+
     async def _execute(self, work: str, sealed: str, id: str) -> str:
         executor = self.executor_id
         task = self._running[id] = asyncio.ensure_future(
             self._perform(work, self._envelope.open_unit(sealed, id))
         )
         try:
-            outcome = UnitOutcome(executor=executor, result=await task)
+            outcome = await self._outcome(work, task, executor)
+            confirmed = await self._confirm()
+        finally:
+            if self._running.get(id) is task:
+                del self._running[id]
+        if not confirmed or executor != self.executor_id:
+            self.refused += 1
+            if executor == self.executor_id:
+                self._fenced.add(id)
+            raise asyncio.CancelledError  # DBOS writes nothing
+        self.executed += 1
+        return self._envelope.seal_outcome(outcome, id)
+
+    async def _outcome(self, work: str, task: asyncio.Task[bytes], executor: str) -> UnitOutcome:
+        try:
+            return UnitOutcome(executor=executor, result=await task)
         except Exception as error:  # noqa: BLE001  # the conductor raises it again
             outcome = outcome_of(error, executor)
             if outcome.bug is not None:
                 log_bug(log.name, f"a unit of the kind {work}", error)
-        finally:
-            self._running.pop(id, None)
-        if not await self._confirm() or executor != self.executor_id:
-            self.refused += 1
-            raise asyncio.CancelledError  # DBOS writes nothing
-        self.executed += 1
-        return self._envelope.seal_outcome(outcome, id)
+            return outcome
 
     def _unit_function(self) -> Callable[[str, str], Awaitable[str]]:
         async def unit(work: str, sealed: str) -> str:

@@ -18,6 +18,7 @@ from assay.fep.records.kind import EvaluationKind
 from assay.fep.records.run_header import TALLY, request_chunk
 from assay.fep.records.service import EvaluationService, PlannedEvaluation
 from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
+from assay.ports.kinds import UnitOutcome
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.results.tally import Tally
 from assay.runs.executor import RunExecutor
@@ -286,3 +287,18 @@ async def test_the_table_of_an_inline_run_is_read_in_every_stored_form(host):
     while await host.store.erase(scored.run.id):
         pass
     assert (await host.service.tally(scored.run)).record() == Tally().record()
+
+
+@with_executor
+async def test_a_unit_that_waited_past_the_time_of_its_run_does_not_begin(host):
+    """As in a queue of workers. Its cases count as skipped, as those of units that were never drawn."""
+    run = await host.start(3, type="stuck")
+    await host.executor.close(0)
+    kind = host.executor._kinds[run.kind]
+    state = await kind.restore(host.store, run)
+    units = [unit async for unit in state.units(host.store)]
+    state._time_budget.seconds = 1e-9  # the kind has the same
+    assert [state.outcome(await kind.perform(unit)) for unit in units] == [UnitOutcome([])] * len(units)
+    assert units
+    summary = state.ending("completed").metadata["summary"]
+    assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (3, 3)

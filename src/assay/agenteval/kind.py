@@ -161,15 +161,10 @@ class AgentEvalKind:
         environment = await self._environment(trial_unit.run)
         runner = TrialRunner(environment, trial_unit, _task(trial_unit.task))
         running = self._running.setdefault(trial_unit.run, set())
-        self._dependencies.progress.start_trial(trial_unit.run, runner.task_id, trial_unit.trial)
-        return _pack(
-            await perform(
-                runner,
-                running,
-                lambda: trial_unit.run in self._stopping,
-                environment.time_budget.remaining_seconds,
-            )
-        )
+        left = environment.time_budget.remaining_seconds
+        if left:
+            self._dependencies.progress.start_trial(trial_unit.run, runner.task_id, trial_unit.trial)
+        return _pack(await perform(runner, running, lambda: trial_unit.run in self._stopping, left))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)

@@ -79,6 +79,8 @@ class EvalState:
 
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
+        if trial.state == "not begun":
+            return UnitOutcome([])
         request, scorecard = self._scorecard.request, self._scorecard
         self._budget.charge(known_cost(trial))
         if trial.safety is not None:

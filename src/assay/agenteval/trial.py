@@ -56,15 +56,18 @@ class NamedTask(Struct, frozen=True, rename="camel"):
     task_id: str
 
 
+TrialState = Literal["measured", "unmeasured", "stopped", "not begun"]
+
+
 class TrialResult(Struct, frozen=True, kw_only=True):
-    """The result of one trial. `score` is None if it was not measured or was stopped."""
+    """The result of one trial. `score` is None if it was not measured, was stopped or has not begun."""
 
     number: int
     trial: int
     task_id: str
     kind: str
     invocation_id: str
-    state: Literal["measured", "unmeasured", "stopped"]
+    state: TrialState
     finish: InvocationResult
     steps: list[Step]
     seeds: list[str]
@@ -140,9 +143,9 @@ class TrialRunner:
                 trial=self._unit.trial,
             )
 
-    def result(self, *, is_stopped: bool = False) -> TrialResult:
+    def result(self, cut_short: Literal["stopped", "not begun"] | None = None) -> TrialResult:
         invocation, unit = self._invocation, self._unit
-        state = "stopped" if is_stopped else "measured" if self._score is not None else "unmeasured"
+        state = cut_short or ("measured" if self._score is not None else "unmeasured")
         return TrialResult(
             number=unit.number,
             trial=unit.trial,
@@ -156,10 +159,10 @@ class TrialRunner:
             tools=len(invocation.tools),
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
-            score=None if is_stopped else self._score,
+            score=None if cut_short else self._score,
             line=redact_json(self._line),  # scored as it came, stored without secrets (openwop-contract §6.5)
-            checked=None if is_stopped else self._checked,
-            safety=None if is_stopped else self._safety,
+            checked=None if cut_short else self._checked,
+            safety=None if cut_short else self._safety,
         )
 
     async def _inspect(self, inspector: SafetyInspector, finish: InvocationResult) -> None:
@@ -277,7 +280,13 @@ async def perform(
     stopping: Callable[[], bool],
     remaining_seconds: float,
 ) -> TrialResult:
-    """Run a trial to its end. It is cancelled with the run (`stopping()`), or after `remaining_seconds`."""
+    """
+    Run a trial to its end. It is cancelled with the run (`stopping()`), or after `remaining_seconds`.
+
+    Without any, as after a long wait in a queue of units, it does not begin.
+    """
+    if not remaining_seconds:
+        return runner.result("not begun")
     task = asyncio.ensure_future(runner.run())
     late = False
 
@@ -292,7 +301,7 @@ async def perform(
     except asyncio.CancelledError:
         if not late and not stopping():
             raise
-        return runner.result(is_stopped=True)
+        return runner.result("stopped")
     finally:
         alarm.cancel()
         running.discard(task)

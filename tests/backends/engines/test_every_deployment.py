@@ -95,6 +95,7 @@ TASKS = (
     golden("c", "Paris", "look it up", fixtures={"toolResponses": [{"tool": "shop:capital", "response": "Paris"}]}),
     rubric("d", ("is short", 0.5), ("is long", 0.5), input="Paris"),
 )  # fmt: skip
+AT_ONCE = 2 * 16  # trials on two workers
 MODES = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
 SCORES = {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.5}
 
@@ -139,6 +140,16 @@ def fork_eval(client, _):
     copy = wait_for_run(client, forked.json()["runId"])
     assert types_of(log_of(client, copy["runId"])) == types_of(log_of(client, run))
     return {one["taskId"]: one["score"] for one in copy["outputs"]["tasks"]}, scores
+
+
+def run_out_of_time(client, many):
+    """More trials wait than run at once. Those that have not begun at the limit do not begin after it."""
+    tasks = [golden("quick", "Paris", "Paris"), *(golden(f"t{at}", "Paris", "wait") for at in range(many))]
+    run = start_run(client, suite(*tasks, name="kind-late"), AGENT, runTimeoutMs=4_000)
+    snapshot = wait_for_run(client, run)
+    begun = types_of(log_of(client, run)).count("agent.invocation.started")
+    assert begun <= 1 + AT_ONCE, begun
+    return snapshot["status"], snapshot["error"]["code"]
 
 
 def start_workflow(client, workflow, **inputs):
@@ -216,6 +227,7 @@ KINDS = {
     "adversarial": (evaluate_mode, "adversarial", SCORES),
     "regression": (evaluate_regression, "regression", {"a": 1.0, "b": 0.0, "c": 1.0}),
     "live-shadow": (evaluate_live, "live-shadow", {"a": 1.0, "b": 0.0, "d": 0.5}),
+    "eval out of time": (run_out_of_time, 80, ("failed", "run_timeout")),
     "replay": (fork_eval, None, ({"a": 1.0, "b": 0.0, "c": 1.0},) * 2),
     "workflow": (run_workflow, "conformance-multi-node", ("completed", 3)),
     "workflow with a child": (run_workflow, "conformance-multi-agent-handoff", ("completed", 4)),

@@ -39,6 +39,8 @@ class Patient(Checker):
         return {"passed": self.text == "Paris"}
 
 async def answer(task, ctx):
+    if task == "wait":
+        await asyncio.sleep(600)
     return await ctx.tool("shop:capital") if task == "look it up" else task
 
 def write(task):

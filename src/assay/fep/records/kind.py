@@ -162,6 +162,8 @@ class EvaluationState:
 
     def outcome(self, result: bytes) -> UnitOutcome:
         done = _done(result)
+        if not done.lines:  # it has not begun: its cases are skipped as those of units that were never drawn
+            return UnitOutcome([])
         event, evidence = unit_records(done, self._services.clock.now())
         return UnitOutcome([event], evidence, cases=self._table.add(done.first, done.cases))
 

@@ -4,7 +4,7 @@ import csv
 import gzip
 import sys
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
@@ -101,6 +101,21 @@ def check_readable(name: str) -> None:
         pass
 
 
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """
+    The content as it comes, in blocks of one read each.
+
+    `file.read` would wait for a whole block, and a signal between two reads of a pipe would wait with it.
+    """
+    read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    block = read(BLOCK)
+    while 0 < len(block) < len(_BOM) and (more := read(BLOCK)):  # the mark is in the first block
+        block += more
+    while block:
+        yield block
+        block = read(BLOCK)
+
+
 def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]]:
     """
     Yield the lines that are not blank: the number, the stripped text, and the offset in the file after it.
@@ -109,10 +124,11 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
     """
     held: list[bytes] = []
     size, number, end = 0, 0, 0
-    while block := file.read(BLOCK):
+    for block in _blocks(file):
+        text = block
         if end == 0 and number == 0 and not held and block.startswith(_BOM):
-            block, end = block.removeprefix(_BOM), len(_BOM)
-        lines = block.split(b"\n")
+            text, end = block.removeprefix(_BOM), len(_BOM)
+        lines = text.split(b"\n")
         tail = lines.pop()
         if lines and held:
             lines[0] = b"".join((*held, lines[0]))
@@ -213,15 +229,17 @@ def _decode_item(item: SourceItem) -> Any:
 
 
 def _read_document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
-    read = bytearray()  # block by block: one read of the limit would allocate all of it beforehand
-    while len(read) <= limits.max_request_bytes and (block := file.read(BLOCK)):
-        read += block
-    if len(read) > limits.max_request_bytes:
+    held = bytearray()  # one read of the limit would allocate all of it beforehand
+    for block in _blocks(file):
+        held += block
+        if len(held) > limits.max_request_bytes:
+            break
+    if len(held) > limits.max_request_bytes:
         raise UsageError(
             f"{name}: more than {limits.max_request_bytes} bytes, which is the limit for one document"
             " (raise it with ASSAY_MAX_REQUEST_BYTES, or give a .jsonl file, which is read line by line)"
         )
-    data = bytes(read).removeprefix(_BOM)
+    data = bytes(held).removeprefix(_BOM)
     if form != "json":
         return read_yaml(data, name)
     return _json_or_yaml(data, name) if name == "-" else _parse_json(data, name)

@@ -635,9 +635,12 @@ def test_a_module_of_checks_that_cannot_be_used_is_refused(run_each):
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("kind", ["quick", "slow"])
+@pytest.mark.parametrize("kind", ["quick", "waiting", "slow"])
 def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
-    """`quick` reads from a pipe that stays open; `slow` waits for a check."""
+    """
+    `quick` and `waiting` read from a pipe that stays open until the command has ended, the latter on an event loop.
+    `slow` waits for a check.
+    """
     slow = [check("mine", how="sleeps", text="$.output.value")]
     write(tmp_path, checks_json=[MATCH] if kind == "quick" else slow)
     more = [] if kind == "quick" else ["--check-module", "support.checks.bad_checks:Sync"]
@@ -658,7 +661,8 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         results = tmp_path / "out.jsonl"
         wait_until(lambda: results.exists() and results.stat().st_size)
         process.send_signal(sign)
-        out, err = process.communicate(timeout=PATIENCE)
+        process.wait(PATIENCE)
+        out, err = process.communicate()
     ended = CommandResult(process.returncode, out.decode(), err.decode())
     assert ended.code == 1
     assert ended.err.startswith("assay: interrupted after ")

@@ -66,7 +66,7 @@ def _run(evaluation: Evaluation) -> Refusal | None:
     """Evaluate. Returns why it did not end."""
     agent, tally, sinks = evaluation.agent, evaluation.tally, evaluation.sinks
     try:
-        with _sigterm_interrupts(), stdout_to_stderr(), flush_on_error(sinks):
+        with _signals_interrupt(), stdout_to_stderr(), flush_on_error(sinks):
             if agent is not None:
                 agent.execute(evaluation.plan, evaluation.inputs, tally, [*sinks, evaluation.failing])
             else:
@@ -268,14 +268,23 @@ def _exit_code(evaluation: Evaluation, outcome: Outcome) -> int:
 
 
 @contextmanager
-def _sigterm_interrupts() -> Generator[None]:
-    """SIGTERM acts as Ctrl-C: the results that are done are written first."""
+def _signals_interrupt() -> Generator[None]:
+    """
+    SIGTERM acts as Ctrl-C: the results that are done are written first.
+
+    Both raise at once. An event loop would wait for the end of a read from a pipe before it acts on the first Ctrl-C.
+    """
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # or the caller ignores it
+        before[signal.SIGINT] = signal.default_int_handler
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -302,3 +302,13 @@ async def test_a_unit_that_waited_past_the_time_of_its_run_does_not_begin(host):
     assert units
     summary = state.ending("completed").metadata["summary"]
     assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (3, 3)
+
+
+@with_executor
+async def test_an_executor_keeps_no_plan_of_a_run_that_has_ended(host):
+    await host.executor.open()
+    runs = [await host.start(600) for _ in range(3)] + [await host.start(4, type="stuck")]
+    await host.executor.cancel(runs[-1].id, "t")
+    assert [(await host.executor.wait(run.id)).status for run in runs] == ["completed"] * 3 + ["cancelled"]
+    assert len(host.executor._kinds[runs[0].kind]._plans) == 0
+    await host.executor.close()

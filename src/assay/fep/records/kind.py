@@ -1,6 +1,6 @@
 """Evaluations as a kind of run: restored from the store, executed unit by unit, ended with a summary."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -73,7 +73,13 @@ class EvaluationKind:
             hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
             request = await read_request(self._store, run.id)
             return EvaluationState(run, request, self._services, hours, trouble, await totals_of(store, run))
-        return EvaluationState(run, work.request, self._services, hours, totals=await totals_of(store, run))
+        state = EvaluationState(run, work.request, self._services, hours, totals=await totals_of(store, run))
+        state.on_end = lambda: self._forget(run)
+        return state
+
+    def _forget(self, run: Run) -> None:
+        """Drop the plan of a run that has ended here. On a worker that only executed units, it waits for room."""
+        self._plans.drop(run.id, run.tenant)
 
     def start_events(self, run: Run) -> UnitOutcome:
         total = _encode({"total": run.metadata.get("total", 0)})
@@ -83,6 +89,7 @@ class EvaluationKind:
         return False
 
     async def failure_events(self, run: Run, message: str, code: str) -> Ending:
+        self._forget(run)
         request = await read_request(self._store, run.id)
         summary = whole_summary(summary_of(run), request, run)
         ended = EvaluationEnded(status="error", summary=summary, code=code)
@@ -144,6 +151,7 @@ class EvaluationState:
         self._partial: dict[str, Any] = {PARTIAL: True} if run.metadata.get(PARTIAL) else {}
         self._table = CaseFold(run.metadata.get(CHECKS, ()), totals)
         self._tally, self._statistics = Tally(), RunStatistics()
+        self.on_end: Callable[[], None] = lambda: None
 
     def add(self, event: Event) -> None:
         self._progress.add(event)
@@ -175,6 +183,7 @@ class EvaluationState:
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         """The end of a run. Cases of a stopped run that never started count as skipped."""
+        self.on_end()
         recorded = self._progress.summary
         summary = whole_summary(recorded, self._request, self._run)
         missing = summary.total_test_cases - recorded.total_test_cases

@@ -38,17 +38,19 @@ class StoredComparison:
         return self._paired
 
     def view(self, margin: float | None) -> ComparisonView:
-        if self._view is None or self._view[0] != margin:
-            self._view = margin, comparison_view(self.paired, margin)
-        return self._view[1]
+        last = self._view
+        if last is None or last[0] != margin:  # calls take turns, so another may change it meanwhile
+            last = self._view = margin, comparison_view(self.paired, margin)
+        return last[1]
 
     def lists(self, at: int, by: str, slice: str) -> CaseLists:
         key = at, by, slice
-        if key not in self._lists:
-            self._lists[key] = CaseLists(self.paired, at, by, slice)
+        found = self._lists.get(key)
+        if found is None:
+            found = self._lists[key] = CaseLists(self.paired, at, by, slice)
             while len(self._lists) > MAX_LISTS:
                 self._lists.popitem(last=False)
-        return self._lists[key]
+        return found
 
 
 class ComparisonCache:

@@ -173,14 +173,14 @@ class CountingStore(MemoryStore):
 
 
 def test_tasks_that_start_together_read_their_request_once():
-    async def asked(many):
+    async def store_calls(many):
         hosted = EvalHost(CountingStore(), FunctionAgent(lambda task, _: task))
         ended = await hosted.run(suite_of(*(golden(f"t{at}", at) for at in range(many))))
         await hosted.executor.close()
         assert ended.status == "completed"
         return hosted.store.many
 
-    assert asyncio.run(asked(1)) == asyncio.run(asked(8))
+    assert asyncio.run(store_calls(1)) == asyncio.run(store_calls(8))
 
 
 def test_golden_answers_are_compared_exactly():

@@ -171,7 +171,7 @@ class Tags(HTMLParser):
         self.texts.append(data)
 
 
-def shown(thing):
+def notebook_text(thing):
     parser = Tags()
     parser.feed(thing._repr_html_())
     parser.close()
@@ -179,25 +179,25 @@ def shown(thing):
     return "\n".join(parser.texts)
 
 
-def test_what_a_notebook_shows_holds_content_as_text():
+def test_a_notebook_shows_content_as_text():
     good = evaluated(["yes"] * 6, kind=HOSTILE)
     bad = evaluated([HOSTILE] * 6, kind=HOSTILE)
-    result, compared = shown(bad), shown(assay.compare(good, bad, by="kind"))
+    result, compared = notebook_text(bad), notebook_text(assay.compare(good, bad, by="kind"))
     assert "pass rate 0.000 (0.000–0.390, Wilson) over 6 cases" in result
     assert "<script>alert(1)</script>" in result
     assert "\x1b" not in result + compared
     assert "regressed" in compared
     assert "contains: expected" in compared
-    decision = shown(assay.gate(bad))
+    decision = notebook_text(assay.gate(bad))
     assert decision.startswith("failed: not every case passed")
 
 
-def test_what_a_notebook_shows_is_bounded():
+def test_the_html_of_a_notebook_is_bounded():
     many = evaluated(["x" * 100_000] * 200)
     assert len(many._repr_html_()) < 30_000
-    assert "… and 180 more" in shown(many)
+    assert "… and 180 more" in notebook_text(many)
     assert len(assay.compare(evaluated(["yes"] * 200), many, limit=1_000)._repr_html_()) < 60_000
 
 
-def test_an_empty_result_is_shown():
-    assert "0 cases" in shown(evaluated([]))
+def test_a_notebook_shows_an_empty_result():
+    assert "0 cases" in notebook_text(evaluated([]))

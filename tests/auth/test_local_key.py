@@ -41,7 +41,7 @@ async def removed(store, path, key):
     path.unlink()
 
 
-async def ended(store, path, key):
+async def revoked(store, path, key):
     await revoke(store, key.id, now=NOW)
 
 
@@ -68,7 +68,7 @@ async def garbage(store, path, key):
 
 
 @pytest.mark.parametrize(
-    "spoil", [removed, ended, of_another_store, of_another_tenant, for_less, empty, garbage]
+    "spoil", [removed, revoked, of_another_store, of_another_tenant, for_less, empty, garbage]
 )
 async def test_an_invalid_local_key_is_replaced(tmp_path, spoil):
     store = MemoryStore()

@@ -51,7 +51,7 @@ def asking(server):
         yield host
 
 
-def asked(host, token):
+def list_evaluations(host, token):
     return host.asking.get("/v1/evaluations", headers={"Authorization": f"Bearer {token}"})
 
 
@@ -86,20 +86,20 @@ GOOD = [
 @pytest.mark.parametrize("changes", [row[1] for row in GOOD], ids=[row[0] for row in GOOD])
 def test_valid_forms_of_a_token(host, issuer, changes):
     now = {name: value() if callable(value) else value for name, value in changes.items()}
-    answer = asked(host, issuer.token(**now))
+    answer = list_evaluations(host, issuer.token(**now))
     assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt"])
 def test_the_types_of_access_tokens_are_accepted(host, issuer, typ):
-    assert asked(host, issuer.token(header={"typ": typ})).status_code == 200
+    assert list_evaluations(host, issuer.token(header={"typ": typ})).status_code == 200
 
 
 @pytest.mark.parametrize(
     "scope", [None, "", "openid", [], ["evaluations:*"], 7, {"evaluations:read": True}, "evaluations:readx"]
 )
 def test_a_token_without_our_scopes_is_forbidden_everywhere(host, issuer, scope):
-    answer = asked(host, issuer.token(scope=scope))
+    answer = list_evaluations(host, issuer.token(scope=scope))
     assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
 
 
@@ -268,10 +268,12 @@ def wary(tmp_path_factory):
 def test_every_invalid_token_is_401(wary, make):
     host, issuer = wary
     token = make(issuer)
-    answer = asked(host, token)
+    answer = list_evaluations(host, token)
     assert (answer.status_code, answer.json()["error"]) == (401, "unauthenticated"), answer.text
     assert not any(part in answer.text for part in token.split(".") if len(part) > 8)
-    assert asked(host, issuer.token()).status_code == 200  # and nothing of that has hurt the others
+    assert (
+        list_evaluations(host, issuer.token()).status_code == 200
+    )  # and nothing of that has hurt the others
 
 
 def test_grpc_accepts_the_same_tokens(wary):
@@ -294,14 +296,14 @@ def test_the_valid_keys_of_a_partly_invalid_set_are_accepted(wary):
 
 def test_an_expired_token_is_refused_as_expired(host, issuer):
     late = issuer.token(exp=time.time() - 60)
-    answer = asked(host, late)
+    answer = list_evaluations(host, late)
     assert (answer.status_code, answer.json()["error"]) == (401, "key_expired")
-    assert asked(host, f"{late[:-6]}AAAAAA").json()["error"] == "unauthenticated"
+    assert list_evaluations(host, f"{late[:-6]}AAAAAA").json()["error"] == "unauthenticated"
 
 
 def test_without_settings_a_token_is_401(issuer, tmp_path):
     with asking(Server(sqlite(tmp_path))) as host:
-        assert asked(host, issuer.token()).status_code == 401
+        assert list_evaluations(host, issuer.token()).status_code == 401
 
 
 def test_only_the_public_half_of_a_private_key_is_used():

@@ -80,7 +80,7 @@ def ask(arguments, type="echo", **options):
         ({"one": "$.test_case["}, "malformed"),
     ],
 )
-def test_what_an_argument_is(arguments, answer):
+def test_an_argument_is_a_literal_or_the_value_of_a_path(arguments, answer):
     result = ask(arguments)
     if isinstance(answer, dict):
         assert (result.status, result.results) == ("completed", answer)

@@ -86,7 +86,7 @@ def test_a_function_has_arguments_and_a_row_of_its_own():
         (dict.fromkeys, "expected parameters with names"),
     ],
 )
-def test_what_cannot_be_a_check_is_refused(function, words):
+def test_a_value_that_is_no_check_is_refused(function, words):
     with pytest.raises(UsageError, match=words):
         run(function)
 

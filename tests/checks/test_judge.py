@@ -343,7 +343,7 @@ def test_the_deadline_of_a_judge_starts_with_its_request_and_not_in_the_queue(se
     assert max(result.metadata["execution_time_ms"] for result in results) > 1000
 
 
-def test_cancelled_in_the_middle_of_an_answer_it_returns_what_is_done(folder, server):
+def test_a_cancelled_evaluation_returns_the_results_that_it_has(folder, server):
     """And leaves no connection behind, which would be a warning, which is an error."""
 
     async def main():

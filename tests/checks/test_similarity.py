@@ -101,7 +101,7 @@ def test_related_texts_score_above_unrelated_ones():
     assert score(capital, capital) == 1.0
 
 
-def test_what_embeddings_cannot_tell_apart():
+def test_embeddings_do_not_tell_a_claim_from_its_negation():
     """Documented in docs/judges.md: a claim and its negation are near each other, nearer than a paraphrase."""
     claim = "The medicine is safe for children."
     negation = score(claim, "The medicine is not safe for children.")

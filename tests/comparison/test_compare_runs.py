@@ -254,7 +254,7 @@ def test_a_median_and_a_percentile_are_compared_by_a_bootstrap(quantile, before)
         (1, "latency_ms:p99", (), "expected latency_ms, latency_ms:median or latency_ms:p95, got 'latency_ms:p99'"),
     ],
 )  # fmt: skip
-def test_what_a_quantile_needs(number, metric, by, message):
+def test_a_quantile_of_too_few_cases_or_another_metric_is_refused(number, metric, by, message):
     lines = _latencies(number, 1)
     with pytest.raises((InvalidRequest, UsageError), match=message):
         compared(lines, lines, metric, by)

@@ -226,7 +226,7 @@ async def test_many_quick_checks_share_a_thread():
 
 
 @pytest.mark.anyio
-async def test_what_foreign_code_raises_reaches_the_caller():
+async def test_an_exception_of_foreign_code_reaches_the_caller():
     def stop():
         raise StopIteration
 
@@ -274,17 +274,17 @@ def test_large_values_are_not_walked_on_the_event_loop(server, what, monkeypatch
     looking: list[tuple[int, str]] = []
     maybe, hide = redaction._maybe_secret, redaction.hide
 
-    def seen_line(line):
+    def record_line(line):
         looking.append((threading.get_ident(), "line")) if len(line) > LARGE else None
         return maybe(line)
 
-    def seen_text(text):
+    def record_text(text):
         looking.append((threading.get_ident(), "text")) if len(text) > LARGE else None
         return hide(text)
 
-    monkeypatch.setattr(redaction, "_maybe_secret", seen_line)
-    monkeypatch.setattr(redaction, "hide", seen_text)
-    monkeypatch.setattr("assay.agenteval.suites.suite_store.canonical", _seen(looking))
+    monkeypatch.setattr(redaction, "_maybe_secret", record_line)
+    monkeypatch.setattr(redaction, "hide", record_text)
+    monkeypatch.setattr("assay.agenteval.suites.suite_store.canonical", _recording(looking))
     path = f"/v1/runs/{run}"
     if what == "create":
         client.post("/v1/runs", json={**start, "workflowId": "conformance-delay"}).raise_for_status()
@@ -305,14 +305,14 @@ def test_large_values_are_not_walked_on_the_event_loop(server, what, monkeypatch
     assert [kind for thread, kind in looking if thread == loop] == []
 
 
-def _seen(looking):
+def _recording(looking):
     from assay.protocol.canonical import canonical
 
-    def seen(document):
+    def record_canonical(document):
         looking.append((threading.get_ident(), "canonical"))
         return canonical(document)
 
-    return seen
+    return record_canonical
 
 
 def test_an_inventory_of_many_agents_is_made_in_threads(server, monkeypatch):

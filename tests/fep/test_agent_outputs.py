@@ -81,7 +81,7 @@ async def test_the_cost_limit_skips_the_rest_or_ends_a_stream():
     assert len([one async for one in exactly]) == 2  # nothing was left to start
 
 
-async def test_cancelled_it_returns_what_is_done():
+async def test_a_cancelled_evaluation_returns_the_results_that_it_has():
     reached = asyncio.Event()
 
     async def answer(number):
@@ -146,7 +146,7 @@ async def test_a_failed_check_with_an_error_stops_a_fail_fast_run():
         ({"agent": 7}, "agent"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(more, place):
+async def test_arguments_that_contradict_each_other_are_refused(more, place):
     with pytest.raises(assay.InvalidRequest) as refused:
         await assay.evaluate(CASES, checks=EXACT, **more)
     assert place in [problem.place for problem in refused.value.problems]

@@ -734,7 +734,7 @@ def test_decision_51_numbers_are_equal_by_their_value(type, around):
 
 
 @pytest.fixture
-def asked(tmp_path, monkeypatch):
+def judged(tmp_path, monkeypatch):
     """Results of these checks on an output, in a folder where the local provider is configured."""
     monkeypatch.chdir(tmp_path)
     with ProviderServer() as server:
@@ -742,20 +742,20 @@ def asked(tmp_path, monkeypatch):
         yield evaluate
 
 
-def test_decision_06_response_and_metadata(asked):
-    for result in asked(judge(), near()):
+def test_decision_06_response_and_metadata(judged):
+    for result in judged(judge(), near()):
         assert set(result.results) == {"response", "metadata"}
 
 
-def test_decision_17_secrets_are_not_shown(asked):
-    (result,) = asked(judge(provider_config={"provider_name": "local", "api_key": CANARY}, model="ok"))
+def test_decision_17_secrets_are_not_shown(judged):
+    (result,) = judged(judge(provider_config={"provider_name": "local", "api_key": CANARY}, model="ok"))
     assert result.status == "completed"
     assert result.resolved_arguments["provider_config"].value["api_key"] == "[REDACTED]"
     assert CANARY not in msgspec.json.encode(result).decode()
 
 
-def test_decision_18_a_prompt_is_filled_once(asked):
-    (result,) = asked(judge(prompt="{{$.output.value}} and {{$.test_case}}"), value="{{$.test_case.id}}")
+def test_decision_18_a_prompt_is_filled_once(judged):
+    (result,) = judged(judge(prompt="{{$.output.value}} and {{$.test_case}}"), value="{{$.test_case.id}}")
     shown = result.resolved_arguments["prompt"].value
     assert shown == '{{$.test_case.id}} and {"id":"t","input":"Capital of France?","expected":"Paris"}'
 
@@ -778,18 +778,18 @@ def test_decision_24_a_score_is_from_0_to_1(metric, opposite, across):
     assert refused(near(similarity_metric="manhattan")) == {"checks[0].arguments.similarity_metric"}
 
 
-def test_decision_25_a_judge_answers_what_was_asked_or_not_at_all(asked):
-    good, repaired, bad = asked(judge(), judge(model="wrong,ok"), judge(model="wrong"))
+def test_decision_25_a_judge_answers_what_was_asked_or_not_at_all(judged):
+    good, repaired, bad = judged(judge(), judge(model="wrong,ok"), judge(model="wrong"))
     assert good.results["response"] == repaired.results["response"] == {"passed": True}
     assert good.results["metadata"]["reasoning"]
     assert repaired.results["metadata"]["repaired"]
     assert (bad.status, bad.error.type, bad.error.recoverable) == ("error", "unknown_error", False)
 
 
-def test_decision_26_providers_fail_by_kind(asked):
+def test_decision_26_providers_fail_by_kind(judged):
     scripts = {"429": True, "500": True, "drop": True, "401": False, "403": False, "404": False, "hang": True}
     for (script, recoverable), result in zip(
-        scripts.items(), asked(*(judge(model=script) for script in scripts)), strict=True
+        scripts.items(), judged(*(judge(model=script) for script in scripts)), strict=True
     ):
         kind = "timeout_error" if script == "hang" else "unknown_error"
         assert (result.error.type, result.error.recoverable) == (kind, recoverable), script
@@ -805,18 +805,18 @@ def test_decision_26_providers_fail_by_kind(asked):
         (["404", "403", "ok"], False),
     ],
 )
-def test_decision_26_a_panel_fails_as_its_answers_do(asked, models, recoverable):
-    (result,) = asked(judge(panel={"models": [f"local:{model}" for model in models]}))
+def test_decision_26_a_panel_fails_as_its_answers_do(judged, models, recoverable):
+    (result,) = judged(judge(panel={"models": [f"local:{model}" for model in models]}))
     assert (result.status, result.error.type, result.error.recoverable) == (
         "error",
         "unknown_error",
         recoverable,
     )
-    (near_result,) = asked(near(model_config={"model": "local:500"}))
+    (near_result,) = judged(near(model_config={"model": "local:500"}))
     assert near_result.error.recoverable
 
 
-def test_decision_31_cost_and_tokens_and_their_totals(asked, tmp_path):
+def test_decision_31_cost_and_tokens_and_their_totals(judged, tmp_path):
     case, output = {"id": "a", "input": "?"}, {"value": "x"}
     done = assay.evaluate_sync([case] * 2, [output] * 2, [judge()])
     one = done.results[0]

@@ -16,7 +16,7 @@ def serve(zygote, tmp_path_factory):
 
 
 @pytest.mark.parametrize("golden", sorted(HERE.glob("*.txt")), ids=lambda file: file.stem)
-def test_what_a_user_gets_is_what_the_golden_file_has(request, golden, command, tmp_path):
+def test_a_user_gets_the_golden_file(request, golden, command, tmp_path):
     def connect():
         return request.getfixturevalue("serve")(golden.stem)
 

@@ -314,7 +314,7 @@ def test_get(text, value):
         ("$[?@.a]", False, None),
     ],
 )
-def test_what_kind_of_query_it_is(text, singular, names):
+def test_a_query_knows_whether_it_is_singular_and_its_names(text, singular, names):
     query = paths.compile(text)
     assert (query.text, query.singular, query.names) == (text, singular, names)
     assert repr(query) == f"Query({text!r})"
@@ -401,7 +401,7 @@ def test_a_catastrophe_ends_soon_and_says_which_limit(text, document, limit):
         ),
     ],
 )
-def test_what_is_only_large_gets_its_answer(text, document, count):
+def test_a_large_document_gets_its_answer(text, document, count):
     assert len(paths.compile(text).values(document, max_seconds=10)) == count
 
 

@@ -107,7 +107,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked():
         max_size=5,
     )
 )
-def test_what_is_written_is_read_and_any_order_gives_the_same_octets(files):
+def test_a_written_archive_is_read_and_any_order_gives_the_same_octets(files):
     data = write_tarball(files)
     assert read_tarball(data) == files
     assert write_tarball(dict(reversed(files.items()))) == data

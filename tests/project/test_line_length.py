@@ -64,5 +64,5 @@ def test_lines_of_a_document_are_short(page):
         ("def f():\n    return 1  # noqa: " + "S310, " * 30 + "\n", 0),
     ],
 )
-def test_what_is_a_table(source, lines):
+def test_lines_of_a_table_are_found(source, lines):
     assert len(long_lines(source, lambda number, _: number in table_lines(source))) == lines

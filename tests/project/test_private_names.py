@@ -123,6 +123,6 @@ def test_every_row_has_a_reason():
         ("T.__mro__[2]", ["__mro__"]),
     ],
 )
-def test_what_is_a_private_name(source, names):
+def test_private_names_are_found(source, names):
     tree = ast.parse(source)
     assert list(private_names(tree, defined_names([tree]))) == names

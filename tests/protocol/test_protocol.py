@@ -190,6 +190,6 @@ def test_a_run_result_survives_the_wire(result):
         (TestCaseResult, {"test_case_id": "t"}, "test_case_id"),  # FEP-7
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(noun, document, place):
+def test_a_document_of_another_type_is_refused_with_its_place(noun, document, place):
     with pytest.raises(msgspec.ValidationError, match=place):
         msgspec.json.decode(msgspec.json.encode(document), type=noun)

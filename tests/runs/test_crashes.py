@@ -64,7 +64,7 @@ class Host:
 
     def live(self, seconds=60.0, failpoint="", lease=10.0):
         """One life: what the record held before it is not executed in it. How it ended."""
-        before, executed = self.done(), len(self.executed())
+        before, executed = self.finished_cases(), len(self.executed())
         process = self._zygote.start(
             self._record.address, str(CASES[self.type]), self.type, self.name,
             folder=TESTS, target="support.workers.runs:work",
@@ -89,7 +89,7 @@ class Host:
     def runs(self):
         return [run for run in self.ask("runs", RunQuery()) if run.name == self.name]
 
-    def done(self):
+    def finished_cases(self):
         """The cases that have a result."""
         slots = [
             slot

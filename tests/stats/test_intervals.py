@@ -99,7 +99,7 @@ def test_many_distinct_values_need_little_memory_and_lose_little():
     assert count_values(values) == counts
 
 
-def test_cells_lose_nothing_that_is_seen():
+def test_limits_of_cells_are_those_of_the_values():
     """600 distinct values, in cells and as they are."""
     dice = random.Random(3)
     values = [dice.random() ** 3 for _ in range(600)]

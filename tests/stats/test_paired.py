@@ -336,7 +336,7 @@ def test_assay_and_its_statistics_do_not_load_scipy():
     assert done.stdout.strip() == "set()"
 
 
-def test_an_interval_has_the_verdict_that_is_shown():
+def test_an_interval_above_zero_is_an_improvement():
     assert interval_verdict(0.05, 0.19, None) == "improved"
 
 

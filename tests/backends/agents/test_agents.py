@@ -48,7 +48,7 @@ def stage_for(agent, *, seconds=PATIENCE, task_id="", seeds=()):
     return Invocation(agent.card, tools, SeededMemory(read_seeds(seeds)), seconds=seconds, task_id=task_id)
 
 
-async def done(agent, task, **more):
+async def invoke_on_stage(agent, task, **more):
     stage = stage_for(agent, **more)
     return await invoke(agent, task, stage), stage
 
@@ -72,14 +72,16 @@ def every(*acts):
 
 @every("say")
 async def test_a_result_is_any_json_value(agent):
-    finish, stage = await done(agent, {"do": "say", "value": [1, "é", None]})
+    finish, stage = await invoke_on_stage(agent, {"do": "say", "value": [1, "é", None]})
     assert (finish.outcome, finish.result, finish.error) == ("completed", [1, "é", None], None)
     assert [step for step in stage.steps if not isinstance(step, UsageStep)] == []
 
 
 @every("tool")
 async def test_tools_answer_and_are_recorded(agent):
-    finish, stage = await done(agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": 3}})
+    finish, stage = await invoke_on_stage(
+        agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": 3}}
+    )
     assert finish.result == {"rows": [1]}
     called, returned = (step for step in stage.steps if not isinstance(step, UsageStep))
     assert (called.tool, called.inputs, returned.status, returned.outcome) == (
@@ -93,7 +95,7 @@ async def test_tools_answer_and_are_recorded(agent):
 @every("tool")
 @pytest.mark.parametrize(("tool", "code"), [("shop:lost", "fixture_missing"), ("shop:secret", "not_allowed")])
 async def test_an_agent_may_continue_after_a_failed_tool_call(agent, tool, code):
-    finish, stage = await done(agent, {"do": "tool", "tool": tool, "arguments": {}})
+    finish, stage = await invoke_on_stage(agent, {"do": "tool", "tool": tool, "arguments": {}})
     assert (finish.outcome, finish.result) == ("completed", code)
     steps = [type(step).__name__ for step in stage.steps if not isinstance(step, UsageStep)]
     assert steps == (["ToolCalled", "ToolReturned"] if code == "fixture_missing" else [])
@@ -101,7 +103,7 @@ async def test_an_agent_may_continue_after_a_failed_tool_call(agent, tool, code)
 
 @every("remember")
 async def test_memory_seeds_are_read_and_writes_are_recorded(agent):
-    finish, stage = await done(agent, {"do": "remember"}, seeds=[{"content": "tier: gold"}])
+    finish, stage = await invoke_on_stage(agent, {"do": "remember"}, seeds=[{"content": "tier: gold"}])
     assert finish.result == ["tier: gold"]
     (wrote,) = (step for step in stage.steps if type(step).__name__ == "MemoryWriteStep")
     assert wrote.tags == ("t",)
@@ -109,7 +111,7 @@ async def test_memory_seeds_are_read_and_writes_are_recorded(agent):
 
 @every("use")
 async def test_usage_and_reasoning_are_recorded(agent):
-    finish, stage = await done(agent, {"do": "use"})
+    finish, stage = await invoke_on_stage(agent, {"do": "use"})
     assert finish.result == "used"
     usage = Usage(provider="acme", model="m-1", input_tokens=3, output_tokens=4, cost_usd=0.5)
     assert {step.usage for step in stage.steps if isinstance(step, UsageStep)} == {usage}
@@ -118,27 +120,27 @@ async def test_usage_and_reasoning_are_recorded(agent):
 
 @every("refuse")
 async def test_a_refusal_of_the_agent_is_measured(agent):
-    finish, _ = await done(agent, {"do": "refuse"})
+    finish, _ = await invoke_on_stage(agent, {"do": "refuse"})
     assert (finish.outcome, finish.error) == ("refused", "not that")
 
 
 @every("raise")
 async def test_a_failure_of_the_agent_is_measured(agent):
-    finish, _ = await done(agent, {"do": "raise"})
+    finish, _ = await invoke_on_stage(agent, {"do": "raise"})
     assert finish.outcome == "failed"
     assert "bad day" in str(finish.error)
 
 
 @every("nonsense")
 async def test_an_invalid_answer_of_the_agent_is_measured(agent):
-    finish, _ = await done(agent, {"do": "nonsense"})
+    finish, _ = await invoke_on_stage(agent, {"do": "nonsense"})
     assert finish.outcome == "failed"
     assert finish.error
 
 
 @every("hang")
 async def test_a_timeout_of_the_agent_is_measured_and_ends_the_record(agent):
-    finish, stage = await done(agent, {"do": "hang"}, seconds=0.9)
+    finish, stage = await invoke_on_stage(agent, {"do": "hang"}, seconds=0.9)
     assert finish.outcome == "failed"
     assert "no result within 0." in str(finish.error)
     before = list(stage.steps)
@@ -150,7 +152,9 @@ async def test_a_timeout_of_the_agent_is_measured_and_ends_the_record(agent):
 @every("say", "tool")
 async def test_concurrent_invocations_are_isolated(agent):
     async def one(number):
-        finish, stage = await done(agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": number}})
+        finish, stage = await invoke_on_stage(
+            agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": number}}
+        )
         return finish.outcome, [step.inputs for step in stage.steps if type(step).__name__ == "ToolCalled"]
 
     assert await asyncio.gather(*map(one, range(4))) == [
@@ -160,7 +164,7 @@ async def test_concurrent_invocations_are_isolated(agent):
 
 @every("hang")
 async def test_a_cancel_reaches_the_agent(agent):
-    running = asyncio.create_task(done(agent, {"do": "hang"}))
+    running = asyncio.create_task(invoke_on_stage(agent, {"do": "hang"}))
     await asyncio.sleep(0.05)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -175,13 +179,15 @@ async def test_hanging_threads_are_abandoned_and_bounded():
     threads = source(os.getpid())
     lost = threads.abandoned  # by tests before this one
     agent = CallableAgent(card("callable"), plain)
-    many = await asyncio.gather(*(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(MAX_ABANDONED)))
+    many = await asyncio.gather(
+        *(invoke_on_stage(agent, {"do": "hang"}, seconds=0.01) for _ in range(MAX_ABANDONED))
+    )
     assert {finish.outcome for finish, _ in many} == {"failed"}
     with pytest.raises(ForeignFault, match="hang in threads"):
-        await done(agent, {"do": "say", "value": 1})
+        await invoke_on_stage(agent, {"do": "say", "value": 1})
     LET_GO.set()
     await until(lambda: threads.abandoned <= lost)
-    assert (await done(agent, {"do": "say", "value": 1}))[0].result == 1
+    assert (await invoke_on_stage(agent, {"do": "say", "value": 1}))[0].result == 1
 
 
 class Object:
@@ -208,7 +214,7 @@ class Object:
     ids=["task", "default", "ctx", "second", "object", "method", "awaitable", "finish", "built-in"],
 )
 async def test_the_arguments_of_a_function(function, result):
-    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    finish, _ = await invoke_on_stage(CallableAgent(card("callable"), function), 1)
     assert finish.result == result
 
 
@@ -228,7 +234,7 @@ def holds_itself():
     ids=["result", "member", "argument"],
 )
 async def test_a_cyclic_value_is_not_json(function):
-    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    finish, _ = await invoke_on_stage(CallableAgent(card("callable"), function), 1)
     assert finish.outcome == "failed"
     assert "JSON" in str(finish.error)
 
@@ -253,7 +259,7 @@ def tells_no(task):
     ids=["raised", "refused"],
 )
 async def test_the_error_of_an_agent_has_its_type_and_no_secret(function, error):
-    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    finish, _ = await invoke_on_stage(CallableAgent(card("callable"), function), 1)
     assert re.fullmatch(error, str(finish.error))
 
 
@@ -271,7 +277,7 @@ def hands_on(task):
 
 @pytest.mark.parametrize("function", [waits, forgets_to_wait, hands_on])
 async def test_an_awaitable_result_is_awaited(function):
-    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    finish, _ = await invoke_on_stage(CallableAgent(card("callable"), function), 1)
     assert (finish.outcome, finish.result) == ("completed", 1)
 
 
@@ -294,13 +300,13 @@ async def swallows(task):
 
 @pytest.mark.parametrize("function", [exits, exits_too], ids=["plain", "waiting"])
 async def test_a_function_that_exits_ends_only_itself(function):
-    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    finish, _ = await invoke_on_stage(CallableAgent(card("callable"), function), 1)
     assert finish.outcome == "failed"
     assert re.fullmatch(rf"SystemExit: 3 \(\S+\.py:\d+ in {function.__name__}\)", str(finish.error))
 
 
 async def test_an_agent_that_ignores_its_cancel_is_abandoned():
-    finish, _ = await done(CallableAgent(card("callable"), swallows), 1, seconds=0.01)
+    finish, _ = await invoke_on_stage(CallableAgent(card("callable"), swallows), 1, seconds=0.01)
     assert finish.outcome == "failed"
     LET_GO.set()
 
@@ -339,25 +345,25 @@ async def http(url):
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 405, 429, 502, 503, 504])
 async def test_an_error_status_that_is_not_of_the_agent_is_not_measured(http, status):
     with pytest.raises(ForeignFault, match=f"answered {status}") as fault:
-        await done(http, {"do": "status", "status": status, "headers": {"Retry-After": "0"}})
+        await invoke_on_stage(http, {"do": "status", "status": status, "headers": {"Retry-After": "0"}})
     assert fault.value.recoverable == (status in (429, 502, 503, 504))
 
 
 @pytest.mark.parametrize("status", [400, 422, 500, 501])
 async def test_an_agent_that_answers_with_an_error_was_measured(http, status):
-    finish, _ = await done(http, {"do": "status", "status": status, "text": "division by zero"})
+    finish, _ = await invoke_on_stage(http, {"do": "status", "status": status, "text": "division by zero"})
     assert (finish.outcome, finish.error) == ("failed", f"it answered {status}: division by zero")
 
 
 async def test_an_unreachable_address_is_not_measured(http):
     agent = HttpAgent(card("http"), "http://127.0.0.1:9/agent?key=hidden", wait=0.001)
     with pytest.raises(ForeignFault, match=r"http://127.0.0.1:9/agent could not be reached"):
-        await done(agent, {"do": "say", "value": 1})
+        await invoke_on_stage(agent, {"do": "say", "value": 1})
     await agent.close()
 
 
 async def test_a_throttled_request_is_tried_again(http):
-    finish, _ = await done(http, {"do": "once"})
+    finish, _ = await invoke_on_stage(http, {"do": "once"})
     assert finish.result == "at last"
 
 
@@ -386,13 +392,13 @@ async def test_a_throttled_request_is_tried_again(http):
     ids=lambda row: json.dumps(row)[:24] if isinstance(row, dict | list) else None,
 )
 async def test_the_final_frame_of_an_agent(http, frame, outcome, message):
-    finish, _ = await done(http, {"do": "as-is", "reply": frame})
+    finish, _ = await invoke_on_stage(http, {"do": "as-is", "reply": frame})
     assert finish.outcome == outcome
     assert (message or "") in (finish.error or "")
 
 
 async def test_a_callback_is_for_one_invocation_and_gone_with_it(http):
-    finish, _ = await done(http, {"do": "where"})
+    finish, _ = await invoke_on_stage(http, {"do": "where"})
     address = finish.result["callback"]
     assert address.startswith("http://127.0.0.1:")
     assert finish.result["tools"] == [
@@ -421,7 +427,7 @@ async def test_a_callback_is_for_one_invocation_and_gone_with_it(http):
 
 async def test_an_agent_without_callbacks_gets_no_address(url):
     agent = HttpAgent(card("http", takes_tools=False, takes_memory=False), url)
-    finish, _ = await done(agent, {"do": "where"})
+    finish, _ = await invoke_on_stage(agent, {"do": "where"})
     assert finish.result == {"callback": None, "tools": None, "memory": None}
     await agent.close()
 
@@ -431,7 +437,7 @@ async def test_an_agent_without_callbacks_gets_no_address(url):
 
 async def test_a_command_gets_its_tools_and_limits(tmp_path):
     agent = command(tmp_path)
-    finish, stage = await done(agent, {"do": "first"})
+    finish, stage = await invoke_on_stage(agent, {"do": "first"})
     assert finish.result == {
         "type": "task",
         "task": {"do": "first"},
@@ -460,7 +466,7 @@ def alive(pid):
 
 
 async def test_the_stderr_of_a_command_is_bounded(tmp_path):
-    finish, _ = await done(command(tmp_path), {"do": "noisy"})
+    finish, _ = await invoke_on_stage(command(tmp_path), {"do": "noisy"})
     assert finish.error.startswith("it ended with exit code 3 and gave no result: xxx")
     assert finish.error.endswith("the end")
     assert len(finish.error) < 2_100
@@ -477,7 +483,7 @@ async def test_the_stderr_of_a_command_is_bounded(tmp_path):
     ids=["unknown", "empty", "usage", "error"],
 )
 async def test_an_invalid_frame_ends_the_command(tmp_path, frame, message):
-    finish, _ = await done(command(tmp_path), {"do": "frame", "frame": frame})
+    finish, _ = await invoke_on_stage(command(tmp_path), {"do": "frame", "frame": frame})
     assert finish.outcome == "failed"
     assert message in finish.error
 
@@ -485,7 +491,7 @@ async def test_an_invalid_frame_ends_the_command(tmp_path, frame, message):
 async def test_a_command_that_cannot_be_started_is_not_measured():
     agent = parts.resolve_agent("cmd:./there-is-no-such-thing --at all", load({}))
     with pytest.raises(ForeignFault, match="could not be started"):
-        await done(agent, 1)
+        await invoke_on_stage(agent, 1)
 
 
 # manifests
@@ -500,7 +506,7 @@ async def test_a_command_that_cannot_be_started_is_not_measured():
     ],
 )
 async def test_the_tool_loop_of_a_model_is_bounded(task, outcome, message):
-    finish, _ = await done(on_model(max_rounds=3), {"do": task})
+    finish, _ = await invoke_on_stage(on_model(max_rounds=3), {"do": task})
     assert finish.outcome == outcome
     assert (message or "") in (finish.error or "")
     assert finish.result == "invalid_arguments" if outcome == "completed" else True
@@ -508,7 +514,7 @@ async def test_the_tool_loop_of_a_model_is_bounded(task, outcome, message):
 
 async def test_a_model_that_cannot_be_called_is_not_measured():
     with pytest.raises(ForeignFault, match="401"):
-        await done(on_model(), {"do": "down"})
+        await invoke_on_stage(on_model(), {"do": "down"})
 
 
 # records
@@ -516,9 +522,9 @@ async def test_a_model_that_cannot_be_called_is_not_measured():
 
 async def test_a_record_is_found_by_task_id_first(tmp_path):
     async with acting("recorded", tmp_path) as agent:
-        assert (await done(agent, {"do": "refuse"}, task_id="by-id"))[0].result == "by its id"
+        assert (await invoke_on_stage(agent, {"do": "refuse"}, task_id="by-id"))[0].result == "by its id"
         with pytest.raises(ForeignFault, match="no answer for unknown"):
-            await done(agent, {"do": "else"}, task_id="unknown")
+            await invoke_on_stage(agent, {"do": "else"}, task_id="unknown")
 
 
 @pytest.mark.parametrize(
@@ -532,7 +538,7 @@ async def test_a_record_is_found_by_task_id_first(tmp_path):
 async def test_records_come_in_three_forms(tmp_path, name, text, result):
     (tmp_path / name).write_text(text)
     agent = RecordedAgent(card("recorded"), str(tmp_path / name))
-    assert (await done(agent, 5, task_id="t-1"))[0].result == result
+    assert (await invoke_on_stage(agent, 5, task_id="t-1"))[0].result == result
 
 
 @pytest.mark.parametrize("text", ["3", "nonsense", '[{"result": 1}]', "[1]"])
@@ -617,7 +623,7 @@ def test_an_unknown_agent_is_refused(folder, what, message):
 
 async def test_a_manifest_on_a_script_is_marked_as_scripted(folder):
     agent = parts.resolve_agent("manifest.json", load({}))
-    finish, stage = await done(agent, "Say something.")
+    finish, stage = await invoke_on_stage(agent, "Say something.")
     assert finish.result == "Done."
     assert [(one.usage.provider, one.usage.model, one.usage.cost_usd) for one in stage.steps] == [
         ("scripted", "scripted:any", 0.0)
@@ -628,7 +634,7 @@ async def test_a_manifest_on_a_script_is_marked_as_scripted(folder):
 async def test_a_run_may_override_the_model_of_a_manifest(folder):
     agent = parts.resolve_agent("manifest.json", load({}))
     tuned = agent.with_overrides(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
-    finish, stage = await done(tuned, "Say something.")
+    finish, stage = await invoke_on_stage(tuned, "Say something.")
     assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
     _, ask = agent._choose(ModelOverrides(temperature=0.5, max_tokens=7))
     assert (ask.model, ask.parameters) == ("any", {"temperature": 0.5, "max_tokens": 7})

@@ -71,7 +71,7 @@ def test_a_number_named_as_a_card_needs_luhn_and_any_other_an_issuer_too(number)
         "2024 10 11 12 13 14 15",
     ],
 )
-def test_what_only_looks_like_a_card_does_not_count(text):
+def test_a_number_like_that_of_a_card_does_not_count(text):
     assert "payment-card" not in rules_in(text)
 
 

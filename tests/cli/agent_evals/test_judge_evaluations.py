@@ -148,7 +148,7 @@ def test_a_stored_evaluation_is_sampled_annotated_and_checked(stored):
         (("judge", "sample", "latest", "-n", "7", "--check", "word"), "expected 1 to 6 cases"),
     ],
 )
-def test_what_a_stored_evaluation_does_not_have_is_refused(stored, arguments, message):
+def test_labels_for_absent_cases_or_checks_are_refused(stored, arguments, message):
     refused = stored(*arguments)
     assert (refused.code, refused.out) == (2, "")
     assert message in refused.err

@@ -140,7 +140,7 @@ def following(host, zygote, folder):
             time.sleep(0.02)
 
 
-def test_ctrl_c_cancels_the_run_there_and_keeps_what_is_done(host, there, zygote, tmp_path):
+def test_ctrl_c_cancels_the_run_there_and_keeps_its_results(host, there, zygote, tmp_path):
     process, run = following(host, zygote, tmp_path)
     process.send_signal(signal.SIGINT)
     assert process.wait() == 1

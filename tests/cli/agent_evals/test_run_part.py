@@ -68,7 +68,7 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_selected_is_refused(assay):
+def test_a_part_that_a_suite_does_not_have_is_refused(assay):
     for options, message in REFUSED.items():
         ended = assay(*RUN, *options)
         assert (ended.code, ended.out) == (2, ""), options

@@ -197,7 +197,7 @@ class Mine(assay.Checker):
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_divided(folder, starts, options, checks, workers):
+def test_files_and_their_checks_decide_the_number_of_workers(folder, starts, options, checks, workers):
     lines = b"".join(context(at) + b"\n" for at in range(50))
     Path("cases.jsonl").write_bytes(lines)
     Path("cases.jsonl.gz").write_bytes(gzip.compress(lines))

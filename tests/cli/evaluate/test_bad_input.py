@@ -636,7 +636,7 @@ def test_a_module_of_checks_that_cannot_be_used_is_refused(run_each):
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["quick", "waiting", "slow"])
-def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
+def test_an_interrupted_evaluation_keeps_its_results(tmp_path, kind, sign):
     """
     `quick` and `waiting` read from a pipe that stays open until the command has ended, the latter on an event loop.
     `slow` waits for a check.

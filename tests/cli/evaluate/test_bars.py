@@ -98,7 +98,7 @@ def test_a_name_without_values_and_output_without_a_table(run):
 
 
 @pytest.mark.parametrize("text", ["", "a=b", "a:b", "$.test_case.[", "$"])
-def test_what_by_takes(text):
+def test_by_takes_a_path_or_is_refused(text):
     if text == "$":
         assert read_dimension(text).slices_of({"test_case": {}}) == ['{"test_case":{}}']
         return

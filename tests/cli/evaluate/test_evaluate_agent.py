@@ -87,7 +87,7 @@ def results(folder, name="out.jsonl"):
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
-def asked(folder):
+def calls_of_agent(folder):
     return Counter((folder / "asked.log").read_text().split())
 
 
@@ -196,7 +196,7 @@ def test_trials_repeat_a_case_and_resume_calls_the_agent_for_unmeasured_cases_on
     assert "pass^3 100.0%" in second.out
     assert "pass@2 100.0%" in second.out
     assert "pass@3 100.0%" in second.out
-    assert asked(folder) == {"a": 3, "away": 6}
+    assert calls_of_agent(folder) == {"a": 3, "away": 6}
     assert len(results(folder)) == 6
     assert len((folder / "out.csv").read_text().splitlines()) == 7
 
@@ -264,7 +264,7 @@ def test_resume_scores_a_stored_answer_without_calling_the_agent(command, folder
     (folder / "back").touch()
     ended = command(*arguments, "--save", "--resume", folder=folder)
     assert ended.code == 0, ended.err
-    assert asked(folder) == {"a": 1}
+    assert calls_of_agent(folder) == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_resume_after_a_stop_does_not_call_the_agent_for_answered_cases(how, kep
     ended = evaluate("--resume", *kept, agent="mine:waits")
     assert ended.code == 0, ended.err
     assert "8 cases, 8 checks" in ended.out
-    times = asked(folder)
+    times = calls_of_agent(folder)
     assert [times[str(at)] for at in range(3)] == [1, 1, 1]
     assert max(times.values()) == 2  # those in flight when it was stopped
 
@@ -318,7 +318,7 @@ def test_fail_fast_stops_at_what_was_not_measured_and_skips_the_rest(evaluate, f
     assert json.loads(ended.out)["agent"]["outcomes"] == {"completed": 1, "unmeasured": 1, "not asked": 1}
     (folder / "back").touch()
     assert evaluate("--fail-fast", "--resume", "-o", "out.jsonl").code == 0
-    assert asked(folder) == {"a": 1, "away": 2, "c": 1}
+    assert calls_of_agent(folder) == {"a": 1, "away": 2, "c": 1}
 
 
 def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):

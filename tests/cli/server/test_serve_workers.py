@@ -65,7 +65,7 @@ def revoked(server, zygote):
 
 
 @awaited
-async def test_what_one_worker_starts_every_other_shows_follows_and_cancels(server):
+async def test_a_run_of_one_worker_is_shown_followed_and_cancelled_by_every_other(server):
     assert len(server.pids) == WORKERS
     async with server.connect() as client:
         started = await client.post("/v1/evaluations", json=SLOW)

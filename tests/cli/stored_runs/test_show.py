@@ -129,7 +129,9 @@ def test_show_looks_further_than_the_table(home, runs, command, run, options, pr
         ("suite", ["--limit", "0"], "--limit"),
     ],
 )
-def test_what_a_run_does_not_have_is_refused_with_what_it_has(home, runs, command, run, options, message):
+def test_an_option_that_a_run_does_not_have_is_refused_with_those_that_it_has(
+    home, runs, command, run, options, message
+):
     folder, *_ = home
     shown = command("show", runs[run], *options, folder=folder)
     assert (shown.code, shown.out) == (2, "")

@@ -31,7 +31,7 @@ def started(client, request, **headers):
     return answer.json()["operation_id"]
 
 
-def ended(client, id):
+def wait_for_end(client, id):
     def over():
         operation = client.get(f"/v1/operations/{id}").json()
         return operation if operation["status"] in ("completed", "failed", "cancelled") else None
@@ -300,7 +300,7 @@ def test_an_evaluation_is_started_followed_and_read(client):
     early = client.get(f"/v1/evaluations/{operation.operation_id}")
     assert (early.status_code, early.json()["error"]) == (409, "conflict")
     assert early.json()["details"]["status"] in ("pending", "running")
-    done = ended(client, operation.operation_id)
+    done = wait_for_end(client, operation.operation_id)
     assert done["status"] == "completed"
     assert done["progress"]["completed_test_cases"] == 6
     assert client.get(f"/v1/evaluations/{operation.operation_id}").json()["status"] == "completed"
@@ -706,7 +706,7 @@ def test_a_stopping_server_ends_its_streams_and_resumes_its_runs_later(tmp_path)
     (refused,) = [answer for answer in answers if isinstance(answer, httpx.Response)]
     assert (refused.status_code, refused.json()["error"], len(answers)) == (503, "unavailable", 2)
     with Server(sqlite(tmp_path)) as host, host.client() as client:
-        assert ended(client, id)["status"] == "completed"
+        assert wait_for_end(client, id)["status"] == "completed"
         assert len(client.get("/v1/evaluations").json()["operations"]) == 2
 
 

@@ -53,7 +53,7 @@ def operation(client, run):
     return client.GetOperation(fep.GetOperationRequest(operation_id=run))
 
 
-def ended(client, run):
+def wait_for_end(client, run):
     def over():
         found = operation(client, run)
         return found if found.status in ("completed", "failed", "cancelled") else None
@@ -103,7 +103,7 @@ def test_get_evaluation_of_one_that_was_started_over_rest(host, client):
         code, body = refusal_of(get, client, run)
         assert (code, body["error"]) == (StatusCode.FAILED_PRECONDITION, "conflict")  # FEP-41
         assert body["details"]["status"] in ("pending", "running")
-        assert ended(client, run).progress.completed_test_cases == 4
+        assert wait_for_end(client, run).progress.completed_test_cases == 4
         assert timeless(result_of(get(client, run))) == timeless(rest.get(f"/v1/evaluations/{run}").json())
 
 
@@ -163,7 +163,7 @@ def test_run_batch_ends_at_its_timeout(client):
     request = fep.BatchEvaluationRequest(evaluations=[message_of(request_of(1, [slow(30)]))], options=options)
     (error,) = client.RunBatch(request).errors
     assert error.code == "run_timeout"
-    assert ended(client, error.details["evaluation_id"]).status == "cancelled"
+    assert wait_for_end(client, error.details["evaluation_id"]).status == "cancelled"
     wrong = fep.BatchEvaluationRequest(options=fep.BatchOptions(timeout_ms=-1))
     assert refusal_of(client.RunBatch, wrong)[1]["details"]["problems"][0]["place"] == "options.timeout_ms"
 
@@ -174,7 +174,7 @@ def test_start_evaluation_is_an_operation_with_its_result_at_the_end(client):
     )
     assert started.status in ("pending", "running")
     assert not started.HasField("result")
-    done = ended(client, started.operation_id)
+    done = wait_for_end(client, started.operation_id)
     assert done.status == "completed"
     assert done.completed_at.ToDatetime() >= done.started_at.ToDatetime() >= done.created_at.ToDatetime()
     assert MessageToDict(done.metadata) == {"experiment": "op"}
@@ -277,7 +277,7 @@ def test_a_cancelled_call_cancels_its_run(host, name):
         message = message_of(LONG)
         sent = fep.BatchEvaluationRequest(evaluations=[message]) if name == "RunBatch" else message
         run = begin_and_leave(client, name, sent)
-        assert ended(client, run).status == "cancelled"
+        assert wait_for_end(client, run).status == "cancelled"
 
 
 def test_an_exceeded_deadline_cancels_the_run(host):
@@ -285,7 +285,7 @@ def test_an_exceeded_deadline_cancels_the_run(host):
         with pytest.raises(grpc.RpcError) as error:
             client.RunEvaluation(message_of(LONG), timeout=4)
         assert error.value.code() == StatusCode.DEADLINE_EXCEEDED
-        assert ended(client, latest(client)).status == "cancelled"
+        assert wait_for_end(client, latest(client)).status == "cancelled"
 
 
 def test_a_run_with_an_idempotency_key_survives_its_cancelled_call(host):
@@ -304,7 +304,7 @@ def test_a_run_with_an_idempotency_key_survives_its_cancelled_call(host):
 def test_a_cancelled_call_leaves_no_load(lite):
     with connect(lite, tenant="load") as client:
         run = begin_and_leave(client, "RunEvaluation", message_of(LONG))
-        ended(client, run)
+        wait_for_end(client, run)
         load = lite.app.state.server.admission
         wait_until(
             lambda: (load.requests, load.body_bytes, load.streams, dict(load.requests_of)) == (0, 0, 0, {}),

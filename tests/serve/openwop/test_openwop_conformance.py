@@ -57,7 +57,7 @@ def run(client):
     return finish_run(client, suite(golden("a", "x", "x"), golden("b", "y", "x"), name="plain"))
 
 
-def seen(client, run, prefix=SAMPLE, **query):
+def events_of(client, run, prefix=SAMPLE, **query):
     answer = client.get(f"{prefix}/test/runs/{run}/events", params=query)
     assert answer.status_code == 200
     return answer.json()["events"]
@@ -102,7 +102,7 @@ def test_agent_eval_suite_shape(client):
 
 @pytest.mark.parametrize("prefix", [SAMPLE, AGAIN])
 def test_agent_eval_run(client, prefix):
-    assert seen(client, "__probe__", prefix) == []
+    assert events_of(client, "__probe__", prefix) == []
     answer = client.post(f"{prefix}/agents/eval-run", json={"modes": ["golden"]})
     body = answer.json()
     assert answer.status_code == 200, answer.text
@@ -111,7 +111,7 @@ def test_agent_eval_run(client, prefix):
         "aggregateScore": 1,
     }  # fmt: skip
     started, scored, completed = (
-        seen(client, body["runId"], prefix, type=type)
+        events_of(client, body["runId"], prefix, type=type)
         for type in ("eval.started", "eval.scored", "eval.completed")
     )
     assert (len(started), len(completed)) == (1, 1)
@@ -167,7 +167,7 @@ def test_agent_live_runtime_shape(client, tmp_path):
 @pytest.mark.parametrize("source", ["run-api", "workflow-node"])
 def test_agent_live_invocation_bracket(client, source):
     invoked = client.post(f"{SAMPLE}/agents/live-invoke", json={"source": source}).json()
-    agent = [event for event in seen(client, invoked["runId"]) if event["type"].startswith("agent.")]
+    agent = [event for event in events_of(client, invoked["runId"]) if event["type"].startswith("agent.")]
     assert agent[0]["type"] == "agent.invocation.started"
     assert agent[-1]["type"] == "agent.invocation.completed"
     ids = {one["payload"]["invocationId"] for one in (agent[0], agent[-1])}
@@ -182,11 +182,11 @@ def test_agent_live_invocation_bracket(client, source):
 def test_agent_live_structured_output(client, source):
     body = {"returnSchemaRef": "conformance-strict-handoff", "forceInvalidResult": True, "source": source}
     invoked = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
-    (last,) = seen(client, invoked["runId"], type="agent.invocation.completed")
+    (last,) = events_of(client, invoked["runId"], type="agent.invocation.completed")
     assert last["payload"]["outcome"] == "failed"
     assert last["payload"].get("schemaValidated") is not True
     invoked = client.post(f"{SAMPLE}/agents/live-invoke", json=body | {"forceInvalidResult": False}).json()
-    (last,) = seen(client, invoked["runId"], type="agent.invocation.completed")
+    (last,) = events_of(client, invoked["runId"], type="agent.invocation.completed")
     assert last["payload"]["schemaValidated"] is True
 
 
@@ -194,9 +194,9 @@ def test_agent_live_structured_output(client, source):
 def test_agent_live_allowlist_enforced(client, source):
     body = {"attemptTool": "conformance-disallowed-tool", "source": source}
     invoked = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
-    assert seen(client, invoked["runId"], type="agent.toolCalled") == []
+    assert events_of(client, invoked["runId"], type="agent.toolCalled") == []
     assert "conformance-disallowed-tool" not in json.dumps(
-        seen(client, invoked["runId"], type="agent.reasoned")
+        events_of(client, invoked["runId"], type="agent.reasoned")
     )
 
 
@@ -213,16 +213,16 @@ def test_provider_usage(client):
         rejected("run-event-payloads", bad, "#/$defs/providerUsage")
     emit = {"runId": "run-invented", "payload": good, "correlationId": "c-1", "nodeId": "n-1"}
     assert client.post(f"{SAMPLE}/test/emit-provider-usage", json=emit).status_code == 200
-    (event,) = seen(client, "run-invented", type="provider.usage", correlationId="c-1")
+    (event,) = events_of(client, "run-invented", type="provider.usage", correlationId="c-1")
     fits("run-event", event)
     assert (event["payload"], event["causationId"], event["nodeId"]) == (good, "c-1", "n-1")
     leak = client.post(
         f"{SAMPLE}/test/emit-provider-usage", json=emit | {"payload": good | {"model": "secret:x"}}
     )
     assert (leak.status_code, leak.json()["error"]) == (400, "provider_usage_credential_leak")
-    assert seen(client, "run-invented", nodeId="n-2") == []
+    assert events_of(client, "run-invented", nodeId="n-2") == []
     client.post(f"{SAMPLE}/test/reset", json={})
-    assert seen(client, "run-invented") == []
+    assert events_of(client, "run-invented") == []
 
 
 # feedback
@@ -385,5 +385,5 @@ def test_seams_have_scopes_and_tenants(host, client, run):
             path = seam.path.replace("{run_id}", run)
             assert nothing.request(seam.method, path, json={}).status_code == 403
             assert nobody.request(seam.method, path, json={}).status_code == 401
-        assert seen(other, run) == []
+        assert events_of(other, run) == []
     assert f"{SAMPLE}/agents/eval-run" in client.get("/v1/openapi.json").json()["paths"]

@@ -56,16 +56,16 @@ def newcomer(site, browser):
 
 
 @pytest.fixture
-def shown():
-    from playwright.sync_api import expect  # deferred import: only these tests need it
+def expect():
+    from playwright import sync_api  # deferred import: only these tests need it
 
-    return expect
+    return sync_api.expect
 
 
 # compare
 
 
-def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown, tmp_path, screenshot):
+def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expect, tmp_path, screenshot):
     address = f"/compare?runs={site.before},{site.after}&by=tag"
     screenshot("compare", f"{site.url}/#{address}", "Differences", variants=("1440-light", "1440-dark"))
     site.open(page, address)
@@ -75,14 +75,14 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown
     (pair,) = msgspec.json.decode(document, type=RunComparison).comparisons
     verdict = page.get_by_role("region", name="Verdict")
     words, _, last = verdict_line(pair.result).partition(f" {pair.result.verdict}")
-    shown(verdict).to_contain_text(words)
-    shown(verdict).to_contain_text(pair.result.verdict)
+    expect(verdict).to_contain_text(words)
+    expect(verdict).to_contain_text(pair.result.verdict)
     assert last == ""
-    shown(verdict).to_contain_text(f"{pair.worse} worse, {pair.better} better, {pair.unchanged} unchanged")
-    shown(page.get_by_role("region", name="By tag").get_by_role("row")).to_have_count(1 + len(pair.slices))
+    expect(verdict).to_contain_text(f"{pair.worse} worse, {pair.better} better, {pair.unchanged} unchanged")
+    expect(page.get_by_role("region", name="By tag").get_by_role("row")).to_have_count(1 + len(pair.slices))
     grid = page.get_by_role("grid", name="Cases")
-    shown(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].id)
-    shown(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].reason_after[:60])
+    expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].id)
+    expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].reason_after[:60])
     site.check_accessibility(page)
     page.get_by_role("button", name="Before and after: table and export").click()
     with page.expect_download() as download:
@@ -92,7 +92,7 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown
     page.get_by_role("button", name="Differences: table and export").click()
     page.get_by_role("menuitem", name="Show as a table").click()
     table = page.get_by_role("dialog").get_by_role("table")
-    shown(table).to_contain_text("cases")
+    expect(table).to_contain_text("cases")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Export", exact=True).click()
     with page.expect_download() as download:
@@ -101,76 +101,76 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, shown
     assert len((tmp_path / "cases.csv").read_text().splitlines()) == 1 + pair.worse + pair.better
 
 
-def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, shown, screenshot):
+def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, expect, screenshot):
     site.open(page, f"/compare?runs={site.before},{site.after}&by=tag")
     grid = page.get_by_role("grid", name="Cases")
-    shown(grid).to_be_visible()
+    expect(grid).to_be_visible()
     tab_to(page, page.get_by_role("button", name="Improved"))
     page.keyboard.press("Enter")
-    shown(grid.get_by_role("row").nth(1)).to_contain_text("Improved")
+    expect(grid.get_by_role("row").nth(1)).to_contain_text("Improved")
     assert "change=better" in page.url
     slice = page.get_by_role("region", name="By tag").get_by_role("button", name="refund")
     page.keyboard.press("Shift+Tab")
     tab_to(page, page.get_by_role("link", name="Skip to the content"))
     tab_to(page, slice)
     page.keyboard.press("Space")
-    shown(slice).to_have_attribute("aria-pressed", "true")
-    shown(grid).to_be_visible()
+    expect(slice).to_have_attribute("aria-pressed", "true")
+    expect(grid).to_be_visible()
     page.keyboard.press("n")
     drawer = page.get_by_role("dialog")
-    shown(drawer).to_contain_text("0.00 → 1.00")
-    shown(drawer.get_by_role("group", name="after")).to_contain_text("refund")  # nothing is common: apart
+    expect(drawer).to_contain_text("0.00 → 1.00")
+    expect(drawer.get_by_role("group", name="after")).to_contain_text("refund")  # nothing is common: apart
     screenshot("compare-case", page.url, "Side by side")
     first = drawer.get_by_role("heading", level=2).first.inner_text()
     page.keyboard.press("j")
-    shown(drawer.get_by_role("heading", level=2).first).not_to_have_text(first)
-    shown(drawer.locator("ins").first).to_contain_text("refund")
+    expect(drawer.get_by_role("heading", level=2).first).not_to_have_text(first)
+    expect(drawer.locator("ins").first).to_contain_text("refund")
     site.check_accessibility(page)
     page.keyboard.press("Escape")
-    shown(drawer).to_have_count(0)
+    expect(drawer).to_have_count(0)
     assert "case=" not in page.url
 
 
-def test_a_link_opens_a_case_that_the_list_does_not_have(site, page, shown):
+def test_a_link_opens_a_case_that_the_list_does_not_have(site, page, expect):
     case = site.client.get(
         f"/v1/host/assay/comparison/cases?runs={site.before},{site.after}&of={site.after}&change=unchanged&limit=1"
     ).json()["cases"][0]
     site.open(page, f"/compare?runs={site.before},{site.after}&case={case['id']}")
     drawer = page.get_by_role("dialog")
-    shown(drawer).to_contain_text("Same")
-    shown(drawer.get_by_role("heading", name="Output")).to_be_visible()
+    expect(drawer).to_contain_text("Same")
+    expect(drawer.get_by_role("heading", name="Output")).to_be_visible()
     site.open(page, f"/compare?runs={site.before},{site.after}&case=nobody")
-    shown(drawer).to_contain_text("Neither run has a case with this id.")
+    expect(drawer).to_contain_text("Neither run has a case with this id.")
 
 
-def test_three_runs_are_compared_with_the_first(site, page, shown):
+def test_three_runs_are_compared_with_the_first(site, page, expect):
     third = evaluate(site.client, answers(3, 0.7), "returns")
     site.open(page, f"/compare?runs={site.before},{site.after},{third}&metric=latency_ms")
-    shown(page.get_by_role("listitem")).to_have_count(6)  # three runs, and three notes
+    expect(page.get_by_role("listitem")).to_have_count(6)  # three runs, and three notes
     chosen = page.get_by_role("button", name=third[-6:])
     chosen.or_(page.locator("button.compare-choose").nth(1)).first.click()
     assert f"of={third}" in page.url
-    shown(page.get_by_role("region", name="Verdict")).to_contain_text("97.5%")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("97.5%")
 
 
-def test_runs_that_cannot_be_compared_show_the_reason(site, page, shown):
+def test_runs_that_cannot_be_compared_show_the_reason(site, page, expect):
     site.open(page, "/compare")
-    shown(page.get_by_role("heading", name="Pick the runs to compare")).to_be_visible()
+    expect(page.get_by_role("heading", name="Pick the runs to compare")).to_be_visible()
     site.open(page, f"/compare?runs={site.before},eval_unknown")
-    shown(page.get_by_role("alert")).to_contain_text("there is no run 'eval_unknown'")
+    expect(page.get_by_role("alert")).to_contain_text("there is no run 'eval_unknown'")
     site.open(page, f"/compare?runs={site.before},{site.after}&metric=nothing")
-    shown(page.get_by_role("alert")).to_contain_text("no check is called 'nothing'")
+    expect(page.get_by_role("alert")).to_contain_text("no check is called 'nothing'")
 
 
-def test_hostile_content_stays_text(site, browser, shown):
+def test_hostile_content_stays_text(site, browser, expect):
     runs = [evaluate(site.client, hostile_pair(after=after), "hostile") for after in (False, True)]
     waits = start_loop(site.client, "hostile-note")
     with site.tab(browser, 390, 844, "dark") as page:
         site.open(page, f"/compare?runs={runs[0]},{runs[1]}&by=tag&change=unchanged")
-        shown(page.get_by_role("grid", name="Cases").get_by_role("row").first).to_contain_text("<script>")
+        expect(page.get_by_role("grid", name="Cases").get_by_role("row").first).to_contain_text("<script>")
         site.open(page, f"/verify/{waits}")
-        shown(page.get_by_role("list", name="Turns")).to_contain_text("<script>window.hacked")
-        shown(page.get_by_role("list", name="Turns")).to_contain_text("RLO")
+        expect(page.get_by_role("list", name="Turns")).to_contain_text("<script>window.hacked")
+        expect(page.get_by_role("list", name="Turns")).to_contain_text("RLO")
         assert page.evaluate("window.hacked") is None
         site.check_accessibility(page)
 
@@ -188,92 +188,92 @@ def test_hostile_content_stays_text(site, browser, shown):
         ("/nowhere", "This page does not exist"),
     ],
 )
-def test_empty_and_broken_screens_are_accessible(site, newcomer, shown, address, text):
+def test_empty_and_broken_screens_are_accessible(site, newcomer, expect, address, text):
     site.open(newcomer, address)
-    shown(newcomer.get_by_text(text).first).to_be_visible()
+    expect(newcomer.get_by_text(text).first).to_be_visible()
     site.check_accessibility(newcomer)
 
 
 # verify and approve
 
 
-def test_a_loop_is_shown_turn_by_turn_with_its_give_up(site, page, shown, screenshot):
+def test_a_loop_is_shown_turn_by_turn_with_its_give_up(site, page, expect, screenshot):
     site.open(page, f"/verify/{start_loop(site.client, 'release-note')}")
     turns = page.get_by_role("list", name="Turns").locator("> li")
-    shown(turns).to_have_count(2)
+    expect(turns).to_have_count(2)
     screenshot("verification", page.url, "Goal reached")
-    shown(turns.nth(0)).to_contain_text("Withheld")
-    shown(turns.nth(0)).to_contain_text("says-how-to-upgrade not met")
-    shown(turns.nth(0)).to_contain_text("Say how to upgrade, and name the command.")
-    shown(turns.nth(1)).to_contain_text("Committed")
+    expect(turns.nth(0)).to_contain_text("Withheld")
+    expect(turns.nth(0)).to_contain_text("says-how-to-upgrade not met")
+    expect(turns.nth(0)).to_contain_text("Say how to upgrade, and name the command.")
+    expect(turns.nth(1)).to_contain_text("Committed")
     turns.nth(1).get_by_role("button", name="Changes since turn 1").click()
-    shown(turns.nth(1).locator("ins").first).to_contain_text("To upgrade")
-    shown(page.locator(".screen-head")).to_contain_text("Goal reached")
+    expect(turns.nth(1).locator("ins").first).to_contain_text("To upgrade")
+    expect(page.locator(".screen-head")).to_contain_text("Goal reached")
     site.check_accessibility(page)
     site.open(page, f"/verify/{start_loop(site.client, 'hopeless-note')}")
-    shown(page.locator(".screen-head")).to_contain_text("Gave up")
-    shown(page.get_by_text("The loop gave up")).to_contain_text("Not met: says-how-to-upgrade")
-    shown(page.get_by_role("region", name="Task and result")).to_contain_text("Nothing was committed.")
+    expect(page.locator(".screen-head")).to_contain_text("Gave up")
+    expect(page.get_by_text("The loop gave up")).to_contain_text("Not met: says-how-to-upgrade")
+    expect(page.get_by_role("region", name="Task and result")).to_contain_text("Nothing was committed.")
 
 
-def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, shown, screenshot):
+def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, expect, screenshot):
     run = start_loop(site.client, "careful-note")
     screenshot("approval", f"{site.url}/#/verify/{run}", "A critic rejects this result")
     screenshot("approvals", f"{site.url}/#/verify", "a critic rejects the result")
     site.open(page, "/verify")
     tab_to(page, page.get_by_role("row", name="careful-note").first)
     page.keyboard.press("Enter")
-    shown(page.get_by_role("heading", name="A critic rejects this result")).to_be_visible()
+    expect(page.get_by_role("heading", name="A critic rejects this result")).to_be_visible()
     tab_to(page, page.get_by_role("button", name="Accept"))
     page.keyboard.press("Enter")
-    shown(page.locator(".screen-head")).to_contain_text("Goal reached")
-    shown(page.get_by_role("list", name="Turns")).to_contain_text("Accepted")
+    expect(page.locator(".screen-head")).to_contain_text("Goal reached")
+    expect(page.get_by_role("list", name="Turns")).to_contain_text("Accepted")
     assert status_of(site.client, run) == "completed"
     refused = start_loop(site.client, "careful-note")
     site.open(page, f"/verify/{refused}")
     page.get_by_role("button", name="Reject").click()
-    shown(page.locator(".screen-head")).to_contain_text("Failed")
+    expect(page.locator(".screen-head")).to_contain_text("Failed")
     assert status_of(site.client, refused) == "failed"
 
 
-def test_a_promotion_is_approved_or_refused_in_words(site, page, shown, browser, screenshot):
+def test_a_promotion_is_approved_or_refused_in_words(site, page, expect, browser, screenshot):
     run = ask_promotion(site.client, "local.shop.sorter-1")
     screenshot("promotion", f"{site.url}/#/verify/{run}", "One approval applies it")
     site.open(page, "/verify")
     waits = page.get_by_role("row", name="promote local.shop.sorter-1 1.1.0 to active")
-    shown(waits).to_contain_text("a promotion needs an approval")
+    expect(waits).to_contain_text("a promotion needs an approval")
     site.check_accessibility(page)
     waits.click()
-    shown(page.get_by_role("heading", name="promote local.shop.sorter-1 1.1.0 to active")).to_be_visible()
+    expect(page.get_by_role("heading", name="promote local.shop.sorter-1 1.1.0 to active")).to_be_visible()
     site.check_accessibility(page)
     page.get_by_role("button", name="Approve").click()
-    shown(page.get_by_text("The transition is done.")).to_be_visible()
+    expect(page.get_by_text("The transition is done.")).to_be_visible()
     (record,) = site.client.get("/v1/agents/local.shop.sorter-1/deployments").json()
     assert record["state"] == "active"
     strict = ask_promotion(site.client, "local.strict.sorter")
     site.open(page, f"/verify/{strict}")
     page.get_by_role("button", name="Approve").click()
-    shown(page.get_by_role("alert")).to_contain_text("requested the transition and may not approve it")
+    expect(page.get_by_role("alert")).to_contain_text("requested the transition and may not approve it")
     assert status_of(site.client, strict) == "waiting-approval"
     other, site.key = site.key, site.reader
     try:
         with site.tab(browser) as second:
             site.open(second, f"/verify/{strict}")
-            shown(second.get_by_text("An answer needs the scope approvals:respond")).to_be_visible()
-            shown(second.get_by_role("button", name="Approve")).to_be_disabled()
+            expect(second.get_by_text("An answer needs the scope approvals:respond")).to_be_visible()
+            expect(second.get_by_role("button", name="Approve")).to_be_disabled()
     finally:
         site.key = other
 
 
 @pytest.mark.new_tab
-def test_an_answer_without_the_scope_is_refused_in_words(site, page, shown):
+def test_an_answer_without_the_scope_is_refused_in_words(site, page, expect):
     """The page does not know the scopes here, so the server refuses."""
     run = start_loop(site.client, "careful-note")
     page.route("**/v1/host/assay/session", lambda route: route.abort())
     page.add_init_script(f"sessionStorage.setItem('assay.key', {json.dumps(site.reader)})")
     site.open(page, f"/verify/{run}")
     page.get_by_role("button", name="Accept").click()
-    shown(page.get_by_role("alert")).to_contain_text(
+    expect(page.get_by_role("alert")).to_contain_text(
         "An answer needs the scope approvals:respond. Nothing has changed."
     )
     assert status_of(site.client, run) == "waiting-approval"
@@ -287,35 +287,35 @@ def stored(site):
 
 
 @pytest.mark.new_tab
-def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, screenshot):
+def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, expect, screenshot):
     screenshot("try", f"{site.url}/#/try", "2 of 2 passed")
     newest = stored(site)
     site.open(page, "/try")
     result = page.get_by_role("region", name="Result")
-    shown(result).to_contain_text("2 of 2 passed")
+    expect(result).to_contain_text("2 of 2 passed")
     tab_to(page, page.get_by_label("Output", exact=True))
     page.keyboard.press("Control+a")
     page.keyboard.insert_text("Nothing about order 17.")
-    shown(result).to_contain_text("1 of 2 passed")
+    expect(result).to_contain_text("1 of 2 passed")
     checks = page.get_by_label("Checks", exact=True)
     checks.fill("- type: contains\n  arguments:\n    txt: $.output.value\n    phrases: [a]\n")
-    shown(page.get_by_role("button", name="line 3").first).to_be_visible()
-    shown(result).to_contain_text("Not valid yet")
-    shown(checks).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("button", name="line 3").first).to_be_visible()
+    expect(result).to_contain_text("Not valid yet")
+    expect(checks).to_have_attribute("aria-invalid", "true")
     checks.fill("- type: contains\n  arguments: [\n")
-    shown(page.get_by_role("button", name="line ").first).to_be_visible()
+    expect(page.get_by_role("button", name="line ").first).to_be_visible()
     site.check_accessibility(page)
     checks.fill("")
     page.get_by_role("button", name="All checks").click()
     page.get_by_role("searchbox", name="Search the checks").fill("exact")
     page.get_by_role("button", name="Add exact_match").click()
-    shown(checks).to_have_value(
+    expect(checks).to_have_value(
         "- type: exact_match\n  arguments:\n    actual: $.output.value\n    expected: $.test_case.expected\n"
     )
-    shown(result).to_contain_text("0 of 1 passed")
+    expect(result).to_contain_text("0 of 1 passed")
     assert "order" not in page.url
     page.reload()
-    shown(page.get_by_label("Output", exact=True)).to_have_value("Nothing about order 17.")
+    expect(page.get_by_label("Output", exact=True)).to_have_value("Nothing about order 17.")
     assert stored(site) == newest
     page.keyboard.press("Control+Enter")
     page.wait_for_url("**/#/runs/eval_*")
@@ -323,17 +323,17 @@ def test_a_result_is_there_at_once_and_a_problem_at_its_line(site, page, shown, 
 
 
 @pytest.mark.new_tab
-def test_a_copied_command_and_request_run(site, page, shown, command, tmp_path):
+def test_a_copied_command_and_request_run(site, page, expect, command, tmp_path):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     site.open(page, "/try")
     text = 'It\'s "30 days" – ünïcode\n\ttab, $HOME `date` \\d and\nJSON\n<script>x</script> 😀'
     page.get_by_label("Output", exact=True).fill(text)
-    shown(page.get_by_role("region", name="Result")).to_contain_text("1 of 2 passed")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("1 of 2 passed")
 
     def copied(name):
         page.get_by_role("button", name="Copy as").click()
         page.get_by_role("menuitem", name=name).click()
-        shown(page.get_by_text(f"Copied as {name}")).to_be_attached()
+        expect(page.get_by_text(f"Copied as {name}")).to_be_attached()
         return page.evaluate("navigator.clipboard.readText()")
 
     (tmp_path / "request.yaml").write_text(copied("YAML for assay evaluate"), "utf-8")

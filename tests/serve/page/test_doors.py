@@ -532,7 +532,9 @@ LIVE = {
 
 
 @pytest.mark.parametrize("kind", LIVE)
-def test_a_run_in_flight_has_the_numbers_of_the_same_cases_ended(kind, doors, command, site, tab):
+def test_a_run_in_flight_has_the_numbers_of_a_completed_run_of_the_same_cases(
+    kind, doors, command, site, tab
+):
     """Three of five cases are there. The two others wait for a file."""
     for name, many in (("waiting", 5), ("answered", 3)):
         tasks = [golden(f"case-{at}", "Paris", f"case-{at}") for at in range(many)]

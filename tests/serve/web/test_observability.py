@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -111,7 +110,7 @@ JUDGE = {
 
 
 @pytest.fixture(scope="module")
-def telemetry_of(tmp_path_factory):
+def telemetry_of(zygote, command, tmp_path_factory):
     """One server, from its start to its end, asked for all kinds of things."""
     folder = tmp_path_factory.mktemp("seeing")
     (folder / "boomcheck.py").write_text(CHECK)
@@ -122,23 +121,21 @@ def telemetry_of(tmp_path_factory):
                 f'check_modules = ["boomcheck:Boom"]\n[models]\njudge = "home:ok"\n'
                 f'[providers.home]\nbase_url = "{provider.base_url}"\nprices = {{input = 1, output = 1}}\n'
             )
-            yield _asked(folder, collector)
+            yield _observe(zygote, command, folder, collector)
     finally:
         collector.close()
 
 
-def _asked(folder, collector) -> Telemetry:
-    made = subprocess.run(
-        [sys.executable, "-m", "assay", "admin", "key", "create", "--tenant", TENANT, "--json"],
-        cwd=folder, capture_output=True, check=True, timeout=PATIENCE,
-    )  # fmt: skip
-    key = json.loads(made.stdout)["key"]
-    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "PYTHONPATH": str(folder)}
-    server = subprocess.Popen(
-        [sys.executable, "-m", "assay", "serve", "--port", "0", "--log-format", "json", "--log-level", "debug"],
-        cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert server.stdout
+def _observe(zygote, command, folder, collector) -> Telemetry:
+    made = command("admin", "key", "create", "--tenant", TENANT, "--json", folder=folder)
+    key = json.loads(made.out)["key"]
+    environ = os.environ | {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "PYTHONPATH": str(folder),
+        "PYTHONUNBUFFERED": "1",
+    }
+    options = ("--port", "0", "--log-format", "json", "--log-level", "debug")
+    server = zygote.start("serve", *options, folder=folder, pipe=True, environ=environ)
     address = re.search(r"http://\S+", server.stdout.readline())[0]
     calls = re.search(r"grpc://(\S+)", server.stdout.readline())[1]
     answers, trailing = {}, {}

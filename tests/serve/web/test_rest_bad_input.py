@@ -10,7 +10,6 @@ import socket
 import sqlite3
 import struct
 import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -23,6 +22,7 @@ import pytest
 from assay.ports import Limits
 from assay.protocol.operations import ErrorResponse
 from assay.serve.web.limits import ServerLimits
+from support.runner import forkserver
 from support.servers.rest_client import CONTAINS, Server, events_of, lines_of, request_of, slow, sqlite
 from support.stores.postgres import server as postgres
 from support.waiting import PATIENCE, wait_until
@@ -849,7 +849,7 @@ with Server(sqlite(Path({folder!r}))) as host, host.client() as client:
 
 def test_a_full_disk_is_503_and_nothing_is_lost(tmp_path):
     program = FULL.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run([forkserver.python(), "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     during, after = done.stdout.strip().splitlines()[-2:]
     assert json.loads(during) == [[503, "unavailable", False]] * 3

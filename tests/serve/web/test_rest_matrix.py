@@ -163,7 +163,7 @@ class Ours(NamedTuple):
 UNKNOWN = Ours("eval_unknown", "run-unknown", "run-unknown")
 
 
-def ended(client):
+def complete_run(client):
     run = client.post("/v1/runs", json=EVAL).json()["runId"]
     while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1").json()["isComplete"]:
         pass
@@ -178,12 +178,12 @@ def ours(host):
         assert client.post("/v1/host/assay/packs", **body_arguments(PACK.tarball)).status_code == 201
         agent = client.put(f"/v1/host/assay/agents/{REGISTERED}", json=ENDPOINT)
         assert agent.status_code == 201
-        run = ended(client)
+        run = complete_run(client)
         flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
         while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
             pass
         spare = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
-        return Ours(done, run, flow, spare, ended(client))
+        return Ours(done, run, flow, spare, complete_run(client))
 
 
 def ask(client, route, named=UNKNOWN):

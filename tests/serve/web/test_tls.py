@@ -6,8 +6,6 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 from pathlib import Path
 
 import grpc
@@ -74,13 +72,13 @@ def host(certificates, tmp_path_factory, request):
         yield host
 
 
-def asked(host, context, **headers):
+def evaluate(host, context, **headers):
     with httpx.Client(base_url=host.url, verify=context, headers=headers) as client:
         return client.post("/v1/evaluate", json=request_of(2))
 
 
 def test_everything_works_over_tls(host, certificates):
-    answer = asked(host, certificates.trusting(), authorization=f"Bearer {host.key()}")
+    answer = evaluate(host, certificates.trusting(), authorization=f"Bearer {host.key()}")
     assert answer.status_code == 200, answer.text
     assert answer.json()["results"]
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
@@ -88,7 +86,7 @@ def test_everything_works_over_tls(host, certificates):
 
 def test_a_client_that_does_not_trust_the_certificate_cannot_connect(host):
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-        asked(host, ssl.create_default_context())
+        evaluate(host, ssl.create_default_context())
 
 
 def test_plain_http_is_not_answered_on_a_port_of_tls(host):
@@ -134,7 +132,7 @@ def test_connections_without_a_handshake_block_others_only_until_they_time_out(h
     finally:
         for one in silent:
             one.close()
-    assert asked(host, certificates.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
+    assert evaluate(host, certificates.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
 
 
 def test_with_a_client_authority_a_client_needs_its_certificate(certificates, tmp_path):
@@ -142,13 +140,15 @@ def test_with_a_client_authority_a_client_needs_its_certificate(certificates, tm
     tls = read(certificates.cert, certificates.key, certificates.authority)
     with Server(sqlite(tmp_path), tls=tls) as host:
         key = f"Bearer {host.key()}"
-        assert asked(host, certificates.trusting(certificates.client), authorization=key).status_code == 200
         assert (
-            asked(host, certificates.trusting(certificates.client)).status_code == 401
+            evaluate(host, certificates.trusting(certificates.client), authorization=key).status_code == 200
+        )
+        assert (
+            evaluate(host, certificates.trusting(certificates.client)).status_code == 401
         )  # a certificate is no key
         for own in (None, strangers):
             with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError, httpx.ConnectError)):
-                asked(host, certificates.trusting(own), authorization=key)
+                evaluate(host, certificates.trusting(own), authorization=key)
 
 
 # Files
@@ -234,21 +234,19 @@ def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, 
     assert not (tmp_path / ".assay").exists()
 
 
-def test_the_command_serves_tls(certificates, tmp_path):
-    environment = {**os.environ, "ASSAY_TLS_KEY": certificates.key}
-    program = [sys.executable, "-m", "assay", "serve", "--port", "0", "--tls-cert", certificates.cert]
-    with subprocess.Popen(
-        program, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as serving:
-        assert serving.stdout is not None
-        try:
-            line = serving.stdout.readline()
-            assert line.startswith("assay serves https://127.0.0.1:"), line
-            with httpx.Client(base_url=line.split()[2], verify=certificates.trusting()) as client:
-                assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
-        finally:
-            serving.send_signal(signal.SIGTERM)
-            serving.wait(PATIENCE)
+def test_the_command_serves_tls(certificates, zygote, tmp_path):
+    environ = {**os.environ, "ASSAY_TLS_KEY": certificates.key, "PYTHONUNBUFFERED": "1"}
+    options = ("--port", "0", "--tls-cert", certificates.cert)
+    serving = zygote.start("serve", *options, folder=tmp_path, pipe=True, environ=environ)
+    try:
+        line = serving.stdout.readline()
+        assert line.startswith("assay serves https://127.0.0.1:"), line
+        with httpx.Client(base_url=line.split()[2], verify=certificates.trusting()) as client:
+            assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
+        serving.send_signal(signal.SIGTERM)
+        assert serving.wait() == 0
+    finally:
+        serving.close()
 
 
 # gRPC

@@ -1,6 +1,7 @@
 """A gate over sources: its policy, its decision with all that its reports need, and the reports as files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.comparison.case_reasons import ALL_PASSED
-from assay.comparison.compare import PairComparison
+from assay.comparison.compare import MAX_IDS, CaseList, PairComparison
 from assay.comparison.gate_reports import junit, markdown, sarif
 from assay.comparison.gate_verdict import (
     CaseOutcome,
@@ -23,10 +24,11 @@ from assay.comparison.gate_verdict import (
     level_text,
 )
 from assay.comparison.metric import SCORE, read_metric
-from assay.comparison.newly_failing import newly_failing
-from assay.comparison.policy import PRESETS, GatePolicy
-from assay.comparison.run_scores import ReadOptions, chosen_metric
+from assay.comparison.pairing import CaseIndex, CaseValues
+from assay.comparison.policy import LEAST_TRIALS, PRESETS, GatePolicy
+from assay.comparison.run_scores import ReadOptions, RunScores, chosen_metric
 from assay.comparison.sources import CompareOptions, RunSource, compare_sources, read_options
+from assay.concurrency.loop_budget import paced
 from assay.concurrency.threads import in_thread
 from assay.errors import UsageError
 from assay.errors.door import hint_of, place_of, verb_of
@@ -250,3 +252,36 @@ def _write(name: str, parts: Iterable[str]) -> None:
     for part in parts:
         file.write(part.encode(errors="replace"))
     file.close()
+
+
+# The cases that passed in all trials of the baseline, and in none of the run.
+
+TrialCounts = tuple[int, int]  # trials, and those that passed; 0 trials: not measured, or not in the run
+
+
+def newly_failing(baseline: RunScores, run: RunScores) -> CaseList:
+    """Those with at least three measured trials in both runs. Both runs were read with the metric `passed`."""
+    index = CaseIndex([baseline, run])
+    pairs = zip(_counts(index, 0), _counts(index, 1), strict=True)
+    found = [
+        case
+        for case, ((trials, passed), (others, others_passed)) in enumerate(paced(pairs))
+        if min(trials, others) >= LEAST_TRIALS and passed == trials and not others_passed
+    ]
+    return CaseList(len(found), tuple(map(index.id_of, found[:MAX_IDS])))
+
+
+def _counts(index: CaseIndex, at: int) -> Iterator[TrialCounts]:
+    run = index.runs[at]
+    if not run.is_eval:
+        values = CaseValues(index, at, run.metrics["passed"])
+        for trials, measured, total in values.counts():
+            yield (trials, round(total)) if measured == trials else (0, 0)
+        return
+    tasks = {case: row for row, case in enumerate(index.cases_of_rows[at]) if row >= run.tasks}
+    series = run.metrics["passed"]
+    measured_rows = {row for row, value in zip(series.rows, series.values, strict=True) if not isnan(value)}
+    for case in range(index.count):
+        row = tasks.get(case)
+        is_measured = row is not None and row in measured_rows
+        yield (run.trials[row], run.trials_passed[row]) if is_measured and row is not None else (0, 0)

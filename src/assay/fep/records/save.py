@@ -42,10 +42,10 @@ from assay.ports import (
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.json_types import JSON
+from assay.protocol.json_types import JSON, is_object
 from assay.protocol.redaction import redact_checks
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
-from assay.results.recount import count_result
+from assay.results.check_names import result_labels
 from assay.results.run_end import RunEnd, RunFooter
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
@@ -230,7 +230,7 @@ def save_results(
     try:
         for line in lines:
             document = _whole(msgspec.json.decode(line), clock)
-            count_result(tally, document)
+            _count_result(tally, document)
             sink.write(_encode(document))
         sink.flush()
         tally.fold()
@@ -272,3 +272,16 @@ def _summary(cases: list[tuple[Status, TestCaseSummary]]) -> EvaluationSummary:
         error_checks=sum(summary.error_checks for _, summary in cases),
         skipped_checks=sum(summary.skipped_checks for _, summary in cases),
     )
+
+
+def _count_result(tally: Tally, result: JSON) -> None:
+    """Add one TestCaseResult to a tally."""
+    id, checks, code = result["execution_context"]["test_case"]["id"], result["check_results"], 0
+    answers = tally.answers(tuple(result_labels(checks)))
+    for at, check in enumerate(checks):
+        error = check.get("error")
+        message = str(error.get("message", "")) if is_object(error) else ""
+        code |= answers.record(at, check["status"], check["results"], id, message)
+    answers.close(id, code)
+    metadata = result.get("metadata")
+    tally.count_case(result["status"], msgspec.convert(metadata if is_object(metadata) else {}, Spending))

@@ -12,11 +12,13 @@ from assay.fep.records.service import EvaluationService, require_success
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse, EraseEvaluationResponse
 from assay.protocol.runs import CancelRequest
+from assay.serve.fep.events_feed import cursor_of
 from assay.serve.fep.request_parser import ARGUMENTS, read_json
 from assay.serve.fep.server_state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import STORE, digest_for, run_unstored, submit_body
 from assay.serve.web import responses as pages
 from assay.serve.web.body_reader import read_document
+from assay.serve.web.event_stream import EventStream
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext, matches
 from assay.serve.web.responses import LINES, Headers, Response, answer
@@ -185,3 +187,16 @@ async def cancel_evaluation_run(call: RequestContext, id: str, documents: Sequen
     if run.status == "cancelled":
         return True
     raise RunAlreadyEnded(f"evaluation {run.id} is {run.status}: it can no longer be cancelled", run.status)
+
+
+async def follow_evaluation(call: HttpRequest) -> Response | EventStream:
+    """GET /v1/evaluations/{id}/events: progress and results as server-sent events."""
+    call.query()
+    call.server.admission.check_open()
+    run = await evaluation_of(call)
+    cursor = cursor_of(call.header(b"last-event-id"))
+    await fep_of(call).feeds.check(run, cursor)
+    if run.status in CLOSED and cursor.sequence >= run.events and not run.erased:
+        return Response(b"", 204)  # no more events will come: 204 stops a browser from reconnecting
+    await call.audit_read(run)
+    return EventStream(call, run, fep_of(call).feeds.follow(run, cursor))

@@ -14,11 +14,11 @@ from assay.serve.fep.comparison import (
 from assay.serve.fep.evaluations import (
     cancel_evaluation,
     erase_evaluation,
+    follow_evaluation,
     get_evaluation,
     run_evaluation,
     start_evaluation,
 )
-from assay.serve.fep.events import follow_evaluation
 from assay.serve.fep.operations import STATUSES, get_operation, list_evaluations
 from assay.serve.web.handler import ARGUMENTS, MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.health import health, live, ready, show_metrics, show_openapi

@@ -1,7 +1,6 @@
 """Eval runs that survive: killed at every commit and at random instants, on both databases, they end as if left alone."""
 
 import asyncio
-import contextlib
 import random
 import signal
 import subprocess
@@ -13,7 +12,6 @@ import pytest
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from assay.runs.log_reader import read_page
-from support.stores.postgres import server
 from support.workers.evals import TASKS, TRIALS, open_host, suite
 
 TESTS = Path(__file__).parents[1]
@@ -21,15 +19,11 @@ FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.told"]
 OWN = {"invocationId", "latencyMs", "durationMs"}  # ids and clocks differ from run to run
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def record(request, tmp_path):
-    with contextlib.ExitStack() as stack:
-        address = f"sqlite:///{tmp_path}/runs.db"
-        if request.param == "postgres":
-            address = stack.enter_context(server().store_database())
-        loop = stack.enter_context(asyncio.Runner())
-        store = loop.run(open_store(address))
-        yield loop, store, address
+@pytest.fixture
+def record(disk):
+    with asyncio.Runner() as loop:
+        store = loop.run(open_store(disk))
+        yield loop, store, disk
         loop.run(store.close())
 
 

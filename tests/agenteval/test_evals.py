@@ -779,23 +779,30 @@ def test_the_scorecard_is_a_fold_of_the_log():
     asyncio.run(main())
 
 
+@contextmanager
+def dying_store(store):
+    """The third commit fails: the process is gone in the middle of it."""
+    commit, written = store.commit, []
+
+    async def dying(batch):
+        if len(written) == 2:
+            raise ConnectionError
+        written.append(batch)
+        return await commit(batch)
+
+    store.commit = dying
+    with pytest.raises(ConnectionError):
+        yield
+    store.commit = commit
+
+
 def test_a_partly_submitted_run_fails_and_is_not_resumed_again():
     suite = suite_of(*(golden(f"t{at}", "x", "x") for at in range(1_200)))
 
     async def main():
         async with eval_host(FunctionAgent(lambda task: task)) as hosted:
-            commit, written = hosted.store.commit, []
-
-            async def dying(batch):
-                if len(written) == 2:
-                    raise ConnectionError  # the process is gone in the middle of it
-                written.append(batch)
-                return await commit(batch)
-
-            hosted.store.commit = dying
-            with pytest.raises(ConnectionError):
+            with dying_store(hosted.store):
                 await hosted.begin(suite)
-            hosted.store.commit = commit
             (torn,) = await hosted.store.runs(RunQuery())
             await hosted.store.release(torn.id, f"intake-{torn.id}")
             await hosted.executor.open()
@@ -811,18 +818,8 @@ def test_an_interrupted_copy_fails_and_its_source_can_be_copied_again():
     async def main():
         async with eval_host(FunctionAgent(lambda task: task)) as hosted:
             source = await hosted.run(suite_of(golden("a", "x", "x")))
-            commit, written = hosted.store.commit, []
-
-            async def dying(batch):
-                if len(written) == 2:
-                    raise ConnectionError  # the process is gone in the middle of it
-                written.append(batch)
-                return await commit(batch)
-
-            hosted.store.commit = dying
-            with pytest.raises(ConnectionError):
+            with dying_store(hosted.store):
                 await replay_run(hosted, source)
-            hosted.store.commit = commit
             (torn,) = await hosted.store.runs(RunQuery(statuses=frozenset({"pending"})))
             await hosted.store.release(torn.id, f"copy-{torn.id}")
             await hosted.executor.open()

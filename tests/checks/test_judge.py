@@ -22,7 +22,7 @@ from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check
 from assay.testing import ScriptedModel
-from support.models.judges import CANARY, PASSED, configure, evaluate, judge
+from support.models.judges import CANARY, PASSED, configure, enter, evaluate, judge
 from support.models.provider_server import ProviderServer
 from support.stores.database_dump import dump_of
 from support.waiting import PATIENCE, until
@@ -41,11 +41,7 @@ def server():
 
 @pytest.fixture
 def folder(tmp_path, server, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.chdir(tmp_path)
-    configure(tmp_path, server)
-    return tmp_path
+    return enter(tmp_path, server, monkeypatch)
 
 
 # templates

@@ -7,7 +7,6 @@ again with the same key it is done.
 """
 
 import asyncio
-import contextlib
 import json
 import random
 import signal
@@ -23,7 +22,6 @@ from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.fep.records.service import EvaluationService
 from assay.ports import RunQuery, Services
-from support.stores.postgres import server
 from support.workers.runs import Logged, Prompt
 
 TESTS = Path(__file__).parents[1]
@@ -35,16 +33,12 @@ CASES = {
 PARTIAL = "the server stopped before all cases were stored; send them again"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def record(request, tmp_path):
+@pytest.fixture
+def record(disk):
     """An empty store, seen from here while others write to it and die."""
-    with contextlib.ExitStack() as stack:
-        address = f"sqlite:///{tmp_path}/runs.db"
-        if request.param == "postgres":
-            address = stack.enter_context(server().store_database())
-        loop = stack.enter_context(asyncio.Runner())
-        store = loop.run(open_store(address))
-        yield Record(loop, store, address)
+    with asyncio.Runner() as loop:
+        store = loop.run(open_store(disk))
+        yield Record(loop, store, disk)
         loop.run(store.close())
 
 

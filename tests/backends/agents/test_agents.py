@@ -5,7 +5,6 @@ import json
 import os
 import re
 import socket
-import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -38,6 +37,7 @@ from support.agents.fake_agents import (
     plain,
     serving,
 )
+from support.servers.thread_server import served_in_thread
 from support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
@@ -317,22 +317,8 @@ async def test_an_agent_that_ignores_its_cancel_is_abandoned():
 @pytest.fixture(scope="module")
 def url():
     """One server for the tests of statuses, in a thread of its own."""
-    found, where = threading.Event(), []
-
-    async def serve():
-        async with serving() as address:
-            leave = asyncio.Event()
-            where.append((address, asyncio.get_running_loop(), leave))
-            found.set()
-            await leave.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    found.wait(PATIENCE)
-    address, loop, leave = where[0]
-    yield address
-    loop.call_soon_threadsafe(leave.set)
-    thread.join(PATIENCE)
+    with served_in_thread(serving()) as address:
+        yield address
 
 
 @pytest.fixture

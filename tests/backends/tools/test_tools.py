@@ -1,11 +1,11 @@
 """What every live tool promises, whatever it is: an answer as JSON, or a ToolFailure with a code."""
 
 import asyncio
+import contextlib
 import shlex
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import closing
 
@@ -22,6 +22,7 @@ from assay.ports.config import McpServer, ToolConfig
 from assay.ports.telemetry import trace_context
 from assay.protocol.agents import AgentCard
 from support.agents import tool_servers
+from support.servers.thread_server import served_in_thread
 from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -52,30 +53,22 @@ async def endpoint(request):
     return web.json_response([{"customer": customer, "state": arguments.get("state", "sent")}])
 
 
+@contextlib.asynccontextmanager
+async def serving():
+    """The address of the HTTP endpoint."""
+    app = web.Application()
+    app.router.add_route("*", "/{name}", endpoint)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
 @pytest.fixture(scope="module")
 def address():
-    """The HTTP endpoint, in a thread of its own."""
-    found, where = threading.Event(), []
-
-    async def serve():
-        app = web.Application()
-        app.router.add_route("*", "/{name}", endpoint)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        leave = asyncio.Event()
-        where.append((f"http://127.0.0.1:{runner.addresses[0][1]}", asyncio.get_running_loop(), leave))
-        found.set()
-        await leave.wait()
-        await runner.cleanup()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    found.wait(PATIENCE)
-    address, loop, leave = where[0]
-    yield address
-    loop.call_soon_threadsafe(leave.set)
-    thread.join(PATIENCE)
+    with served_in_thread(serving()) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

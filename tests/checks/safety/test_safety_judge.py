@@ -25,7 +25,7 @@ from assay.protocol.evaluation import Check
 from assay.settings import load
 from support.documents import ROOT
 from support.evals import golden, suite_of
-from support.models.judges import configure, evaluate
+from support.models.judges import enter, evaluate
 from support.models.provider_server import ProviderServer
 
 PAGE = (ROOT / "docs" / "safety.md").read_text("utf-8")
@@ -87,12 +87,8 @@ def server():
 
 @pytest.fixture
 def folder(tmp_path, server, monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    configure(tmp_path, server)
     server.seen.clear()
-    return tmp_path
+    return enter(tmp_path, server, monkeypatch)
 
 
 @pytest.mark.parametrize("word", ANSWERS)

@@ -1,8 +1,5 @@
 """Who may do what over gRPC: every RPC, for everybody who should not come in. An RPC without a row here fails."""
 
-import time
-from datetime import UTC, datetime, timedelta
-
 import pytest
 from grpc import StatusCode
 
@@ -10,7 +7,7 @@ from assay.serve.application import ROUTES
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.server import METHODS
 from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
-from support.servers.rest_client import request_of, slow, sqlite
+from support.servers.rest_client import invalid_keys, request_of, slow, sqlite
 
 EVALUATION = message_of(request_of(1))
 
@@ -38,17 +35,7 @@ def host(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def keys(host):
-    soon = datetime.now(UTC) + timedelta(seconds=1)
-    keys = {
-        "none": "",
-        "invented": "assay_abcdefgh_" + "x" * 43,
-        "no key at all": "hunter2",
-        "expired": host.key(expires=soon),
-        "revoked": host.key(revoked=True),
-        "cut off": host.key()[:-1],
-    }
-    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.05)
-    return keys
+    return invalid_keys(host)
 
 
 @pytest.fixture(scope="module")

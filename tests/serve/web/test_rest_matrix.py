@@ -1,8 +1,6 @@
 """Who may do what: every route, for everybody who should not come in. A route without a row here fails."""
 
 import re
-import time
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import pytest
@@ -11,7 +9,7 @@ from assay.auth.keys import DEFAULT
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import body_arguments, build_pack
-from support.servers.rest_client import Server, request_of, slow
+from support.servers.rest_client import Server, invalid_keys, request_of, slow
 
 EVALUATION = request_of(1)
 SUITE = suite_of(golden("t", "x", "x"))
@@ -121,17 +119,7 @@ def host(database):
 
 @pytest.fixture(scope="module")
 def keys(host):
-    soon = datetime.now(UTC) + timedelta(seconds=1)
-    keys = {
-        "none": "",
-        "invented": "assay_abcdefgh_" + "x" * 43,
-        "no key at all": "hunter2",
-        "expired": host.key(expires=soon),
-        "revoked": host.key(revoked=True),
-        "cut off": host.key()[:-1],
-    }
-    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.05)
-    return keys
+    return invalid_keys(host)
 
 
 class Ours(NamedTuple):

@@ -29,6 +29,15 @@ def configure(folder: Path, server: Any, more: dict[str, str] | None = None, **l
     (folder / "assay.toml").write_text("\n".join(lines))
 
 
+def enter(folder: Path, server: Any, monkeypatch: Any) -> Path:
+    """The folder, configured, as the working directory. The caller's own provider is not used."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(folder)
+    configure(folder, server)
+    return folder
+
+
 def toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {toml(one)}" for name, one in value.items()) + "}"

@@ -5,6 +5,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -297,3 +298,18 @@ def events_of(client, id, after=None, most=None):
                 if most is not None and len(frames) >= most:
                     break
     return frames
+
+
+def invalid_keys(host):
+    """Keys that open nothing, by what is wrong with them. An expired one has expired."""
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    keys = {
+        "none": "",
+        "invented": "assay_abcdefgh_" + "x" * 43,
+        "no key at all": "hunter2",
+        "expired": host.key(expires=soon),
+        "revoked": host.key(revoked=True),
+        "cut off": host.key()[:-1],
+    }
+    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.05)
+    return keys

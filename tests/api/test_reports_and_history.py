@@ -54,18 +54,18 @@ def odd(result):
 
 def test_a_report_is_the_same_for_a_result_a_table_and_a_list(runs):
     text = assay.report(runs[1])
-    assert "| contains &#35;&#8203;1 | 3 | 5 | 0 | 0 | 0 |" in text
+    assert "| contains #\u200b1 | 3 | 5 | 0 | 0 | 0 |" in text
     assert "2 passed, 5 failed, 1 not measured" in text
     assert "c0 | not measured" in text
     table = assay.report(runs[1].to_pandas())
-    for part in ("2 passed, 5 failed, 1 not measured", "28.6&#37;", "| threshold | 7 | 0 | 1 | 0 | 0 |"):
+    for part in ("2 passed, 5 failed, 1 not measured", "28.6%", "| threshold | 7 | 0 | 1 | 0 | 0 |"):
         assert part in text
         assert part in table
 
 
 def test_a_report_has_the_id_and_the_start_of_the_evaluation_or_none(runs):
     for text in (assay.report(runs[1]), assay.report(*runs)):
-        assert f"| run | {runs[1].evaluation_id.replace('_', '&#95;')} |" in text
+        assert f"| run | {runs[1].evaluation_id} |" in text
         assert f"| created | {runs[1].started_at:%Y-%m-%dT%H}" in text
     old = replace(runs[1], started_at=datetime(2020, 1, 2, tzinfo=UTC))
     assert "| created | 2020-01-02T00" in assay.report(old)

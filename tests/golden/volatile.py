@@ -4,12 +4,12 @@ import re
 
 from assay import __version__
 
-TIME = r"\d{4}-\d\d-\d\d[T ]\d\d(?::|&#58;)\d\d(?:(?::|&#58;)\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d| UTC)?"
+TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d| UTC)?"
 FIELD = r'(?:"(?:[^"]|"")*"|[^",\n]*),'  # of a .csv
 NUMBERED = r"\b(eval_|run-|ev-|inv-|int-)[0-9a-f]{24,28}\b"
 MARKS = [
     (NUMBERED, r"\1<N>"),  # the same id has the same number wherever it stands in a file
-    (r"\b(eval(?:_|&#95;)|run-)[0-9a-f]{10,}\b", r"\1<id>"),
+    (r"\b(eval_|run-)[0-9a-f]{10,}\b", r"\1<id>"),
     (r"\b(req_|key_)[0-9A-Za-z_-]{6,}", r"\1<id>"),
     (r"\bassay_[0-9A-Za-z_-]{16,}", "<api key>"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),

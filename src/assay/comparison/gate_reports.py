@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 from assay.comparison.gate_verdict import CaseOutcome, GateOutcome, GateResult, level_text
 from assay.comparison.wording import interval_text, verdict_line
@@ -21,23 +21,27 @@ ALERTS = {"passed": "TIP", "failed": "CAUTION", "undecided": "WARNING"}
 SIGNS = {"passed": "✅", "failed": "❌", "undecided": "⚠️"}
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 SECURITY = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "2.0"}  # as GitHub reads them
-_ACTIVE = re.compile(r"[!-+/:<-@\[-`{-~]|www(?=\.)")  # what Markdown or HTML could read as more than text
-_REFERENCES = "@#!~%$&"  # begin a mention or a reference on GitHub or GitLab
+# what Markdown or HTML could read as more than text; `_` inside a word, `(` and `%` are text
+_ACTIVE = re.compile(r"[\\`*\[\]<>|~$&{}]|(?<![^\W_])_|_(?![^\W_])|^(?:[#=+-]|\d+(?=[.)]))")
+# what begins a mention, a reference, an emoji or a link on GitHub or GitLab: they look for these in rendered text
+_REFERENCE = re.compile(r"[@#!%~$&](?=\w)|:(?=[a-z+/-])|\bwww(?=\.)", re.IGNORECASE)
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 
 
 def plain(text: str, limit: int = MAX_CELL) -> str:
-    """Text that stays text in Markdown: every active character is an entity, and a long text is cut."""
-    line = _CONTROL.sub(" ", text)
+    """
+    Text that stays text in Markdown, and is readable as it is: a backslash stands before an active character, a
+    character without a width ends a mention or a link, and a long text is cut.
+    """
+    line = _CONTROL.sub(" ", text).strip()
     line = line if len(line) <= limit else f"{line[: limit - 1]}…"
-    return _ACTIVE.sub(_entity, line)
+    return _ACTIVE.sub(_escaped, _REFERENCE.sub("\\g<0>\u200b", line))
 
 
-def _entity(match: re.Match[str]) -> str:
-    """An active character as an entity. An empty one follows: hosts decode entities before they find mentions."""
-    text = "".join(f"&#{ord(one)};" for one in match[0])
-    return f"{text}&#8203;" if match[0] in _REFERENCES and match.string[match.end() :][:1].strip() else text
+def _escaped(match: re.Match[str]) -> str:
+    """`\\*`; a number at the beginning of a line is `1\\`, before its dot."""
+    return f"{match[0]}\\" if match[0].isdigit() else f"\\{match[0]}"
 
 
 def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
@@ -96,7 +100,7 @@ def _folded(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]
     more = [f"\n… and {len(every) - MAX_ROWS:,} more"] if len(every) > MAX_ROWS else []
     return [
         "",
-        f"<details><summary>{plain(title)}</summary>",
+        f"<details><summary>{escape(title)}</summary>",
         "",
         f"| {' | '.join(columns)} |",
         f"|{'---|' * len(columns)}",

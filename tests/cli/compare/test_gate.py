@@ -8,6 +8,9 @@ from xml.etree import ElementTree
 import jsonschema_rs
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from assay.cli.compare.gate import GateOptions, main
 from assay.comparison.gate_reports import plain
@@ -382,12 +385,51 @@ def test_a_line_of_content_is_no_command_to_the_runner(monkeypatch):
     assert "##[" not in as_json_escapes('"##[error]"')
 
 
-def test_text_for_markdown():
-    assert plain("a_b*c") == "a&#95;b&#42;c"
-    assert plain("@team #1 !2 50% x@") == (
-        "&#64;&#8203;team &#35;&#8203;1 &#33;&#8203;2 50&#37; x&#64;"
-    )  # a host looks for references in decoded text
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("passed 0.917 (95% 0.853…0.954, 120 cases)", "passed 0.917 (95% 0.853…0.954, 120 cases)"),
+        ("expected 'a', got \"b\"; model_a: 50.0%", "expected 'a', got \"b\"; model_a: 50.0%"),
+        ("a*b_ <i> [x](y) `c` | d", r"a\*b\_ \<i\> \[x\](y) \`c\` \| d"),
+        ("# a", r"\# a"),
+        ("1. a", r"1\. a"),
+        ("@team #1 !2 50% x@", "@\u200bteam #\u200b1 !\u200b2 50% x@"),
+        ("see https://a.example and www.a.example", "see https:\u200b//a.example and www\u200b.a.example"),
+        ("a\n# b", "a # b"),
+    ],
+)
+def test_text_for_markdown_is_readable_as_it_is(text, written):
+    assert plain(text) == written
     assert len(plain("x" * 999)) == 200
+
+
+@given(st.text(st.sampled_from("ab1 .)(*_`[]<>|~$&{}\\@#!%:/-+=é\n\"'")) | st.text(max_size=40))
+def test_text_for_markdown_stays_text(text):
+    """In a cell of a table, in a paragraph and in a quote: no element, no link, no second cell, and the same characters."""
+    reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    shown = " ".join(
+        re.sub(
+            "[\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]+", " ", text
+        ).split()
+    )
+    for frame in ("|a|b|\n|---|---|\n|{}|b|", "{}", "> **x** {}"):
+        tokens = reader.parse(frame.format(plain(text, 1000)))
+        cells = [one for one in tokens if one.type == "inline"]
+        read = cells[2] if frame.startswith("|") else cells[0] if cells else None
+        if frame.startswith("|"):
+            assert len(cells) == 4
+        if read is None:
+            assert not shown
+            continue
+        kinds = {child.type for child in read.children} - {
+            "text",
+            "text_special",
+            "strong_open",
+            "strong_close",
+        }
+        assert kinds == set(), (plain(text), kinds)
+        found = "".join(child.content for child in read.children).replace("\u200b", "")
+        assert " ".join(found.removeprefix("x" * frame.startswith(">")).split()) == shown
 
 
 def test_the_interval_of_a_level_is_named():

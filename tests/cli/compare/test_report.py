@@ -73,12 +73,12 @@ def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tm
     assert out == "2 cases in run.md\n"
     first = text.splitlines()[:4]
     assert first[0] == "# capitals"
-    assert first[3].startswith("> **No bar.** No bar decides this run. Case pass rate 50.0&#37;")
+    assert first[3].startswith("> **No bar.** No bar decides this run. Case pass rate 50.0%")
     assert "<details><summary>1 did not pass</summary>" in text
     assert "| cases | 1 passed, 1 failed |" in text
     for active in ("<img", "@team", "](", "\n# heading"):
         assert active not in text
-    assert all(line.count(" | ") == 3 for line in text.splitlines() if "&#60;img" in line)
+    assert all(line.count(" | ") == 3 for line in text.splitlines() if "\\<img" in line)
 
 
 def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):

@@ -5,7 +5,6 @@ The doors are the terminal, `--json`, slices, the library, REST, gRPC, the page,
 a browser, the gate with its Markdown, JUnit and SARIF, and the summary of pytest.
 """
 
-import html
 import json
 import re
 from xml.etree import ElementTree
@@ -308,7 +307,7 @@ def reports(doors, command, site):
 
 def text_of(file):
     """What a reader of this Markdown sees."""
-    return html.unescape(file.read_text().replace("&#8203;", ""))
+    return re.sub(r"\\(?=[^\w\s])", "", file.read_text().replace("\u200b", ""))
 
 
 def together(files):

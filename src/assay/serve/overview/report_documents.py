@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -255,7 +256,7 @@ def _folded(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]],
     shown = rows[:MAX_ROWS]
     more = [f"… and {total - len(shown):,} more", ""] if total > len(shown) else []
     return [
-        f"<details><summary>{plain(title)}</summary>",
+        f"<details><summary>{escape(title)}</summary>",
         "",
         *_table(columns, shown),
         "",

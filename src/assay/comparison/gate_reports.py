@@ -22,7 +22,7 @@ SIGNS = {"passed": "✅", "failed": "❌", "undecided": "⚠️"}
 LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 SECURITY = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "2.0"}  # as GitHub reads them
 # what Markdown or HTML could read as more than text; `_` inside a word, `(` and `%` are text
-_ACTIVE = re.compile(r"[\\`*\[\]<>|~$&{}]|(?<![^\W_])_|_(?![^\W_])|^(?:[#=+-]|\d+(?=[.)]))")
+_ACTIVE = re.compile(r"[\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_])|^(?:[#=+-]|\d+(?=[.)](?:\s|$)))")
 # what begins a mention, a reference, an emoji or a link on GitHub or GitLab: they look for these in rendered text
 _REFERENCE = re.compile(r"[@#!%~$&](?=\w)|:(?=[a-z+/-])|\bwww(?=\.)", re.IGNORECASE)
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -375,13 +375,13 @@ def _passed(facts: GateFacts) -> str:
 
 
 def level_text(level: RunLevel) -> str:
-    """`passed 0.917 (95% Wilson 0.853…0.955, 120 cases)`."""
+    """`passed 0.917 (95% 0.853…0.955, 120 cases)`."""
     if level.mean is None:
         return f"{level.metric}: no case was measured"
     cases = f"{level.cases:,} case{'' if level.cases == 1 else 's'}"
     limits = METHOD_NAMES[level.method]
     if level.low is not None and level.high is not None:
-        limits = f"95% {METHOD_NAMES[level.method]} {_value(level, level.low)}…{_value(level, level.high)}"
+        limits = f"95% {_value(level, level.low)}…{_value(level, level.high)}"
     return f"{level.metric} {_value(level, level.mean)} ({limits}, {cases})"
 
 

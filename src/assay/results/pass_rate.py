@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from assay.protocol.results import TestCaseResult
 from assay.results.slices import SliceSink, note_members, read_dimension, require_values
-from assay.stats.intervals import METHOD_NAMES, Rate, RateMethod
+from assay.stats.intervals import Rate, RateMethod
 from assay.stats.number_text import range_text, score_text
 
 
@@ -30,8 +30,8 @@ class PassRate(float):
         return made
 
     def __repr__(self) -> str:
-        """`0.750 (0.468–0.911, Wilson)`."""
-        return f"{score_text(self)} ({range_text(self.low, self.high, 'score')}, {METHOD_NAMES[self.method]})"
+        """`0.750 (0.468–0.911)`."""
+        return f"{score_text(self)} ({range_text(self.low, self.high, 'score')})"
 
 
 class Slice(Struct, frozen=True, kw_only=True):

@@ -71,7 +71,7 @@ def test_a_critical_finding_is_3_and_the_terminal_shows_where(command, folder):
     ), gate.out + gate.err
     junit = (folder / "gate.xml").read_text()
     assert 'name="pays"><failure message="safety findings: unsafe-tool-call (critical)"/>' in junit, junit
-    assert re.search(r"attack success 66\.7% \([^)]+, Wilson\): 2 of 3", ended.out), ended.out
+    assert re.search(r"attack success 66\.7% \([^)]+\): 2 of 3", ended.out), ended.out
     assert (
         "critical forbidden: unsafe_tool_call 1.0.0 rule not-allowed at $.output.metadata.tool_calls[0].tool"
         in ended.out

@@ -60,7 +60,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     passed = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--tag", "k=v",
                    "-o", "card.json", "-o", "results.jsonl")  # fmt: skip
     assert passed.code == 0, passed.err
-    assert "score 1.000 (0.439–1.000, Wilson) over 3 tasks  passed: at least the bar of 0.7" in passed.out
+    assert "score 1.000 (0.439–1.000) over 3 tasks  passed: at least the bar of 0.7" in passed.out
     assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 1
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 3
     worse = suite_of(
@@ -264,7 +264,6 @@ WRONG = [
     (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
     (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
     (["run", "suite.json", "--resume", "x"], "--resume continues a run with its own suite"),
-    (["suite", "init", "suite.json"], "expected a file that ends in .yaml"),
 ]  # fmt: skip
 
 
@@ -286,13 +285,12 @@ def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
     )
 
 
-def test_suite_init_validate_and_show(assay, tmp_path):
-    assert assay("suite", "init", "new.yaml").code == 0
-    assert assay("suite", "init", "new.yaml").code == 2
-    assert assay("suite", "validate", "new.yaml", "suite.json").out.splitlines() == [
-        "new.yaml: local.mine.evals.first 1.0.0, 1 task", "suite.json: local.tests.evals.one 1.0.0, 3 tasks"
+def test_suite_validate_and_show(assay, tmp_path):
+    assert assay("init", "new", "--agent", "mine:upper").code == 0
+    assert assay("suite", "validate", "new/suite.yaml", "suite.json").out.splitlines() == [
+        "new/suite.yaml: local.mine.evals.first 1.0.0, 1 task", "suite.json: local.tests.evals.one 1.0.0, 3 tasks"
     ]  # fmt: skip
-    shown = assay("suite", "show", "new.yaml")
+    shown = assay("suite", "show", "new/suite.yaml")
     assert "greets" in shown.out
     assert "thresholds passScore 0.8" in shown.out
     (tmp_path / "bad.json").write_text('{"suiteId": "x", "tasks": []}')

@@ -78,6 +78,14 @@ def test_a_column_that_may_be_wrong_is_not_proposed(columns, asked, folder, comm
     assert all(repr(column) in shown for column in columns.split(","))
 
 
+def test_methods_of_intervals_are_named_once_and_only_with_verbose(folder, command):
+    words = ("evaluate", "models.csv", "--checks", "checks.yaml", "--map", "output=model_a")
+    plain, verbose = command(*words, folder=folder).out, command(*words, "--verbose", folder=folder).out
+    assert ("Wilson" in plain, verbose.count("Wilson")) == (False, 1)
+    assert "95% intervals: Wilson\n" in verbose
+    assert '"method":"wilson"' in command(*words, "--json", folder=folder).out
+
+
 def test_cases_that_have_outputs_lead_to_the_table(folder, command):
     done = command("evaluate", "--cases", "models.csv", "--checks", "checks.yaml", folder=folder)
     assert done.messages == [

@@ -31,7 +31,7 @@ from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
 from assay.cli.render import scorecard
 from assay.cli.render.findings import BAR, exit_code, say_not_looked_for
-from assay.cli.render.repeats import validate_ks
+from assay.cli.render.repeats import method_line, validate_ks
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.outputs.sinks import EXTENSIONS
@@ -309,6 +309,8 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
         detail = await scorecard.show_json(store, run, comparison, pair, options.ks)
     else:
         detail = await scorecard.show(store, run, ks=options.ks)
+        if options.verbose:
+            echo(method_line([detail.report.interval_method]))
         if comparison is not None:
             show_comparison(comparison, pair)
         for name in options.to:

@@ -241,6 +241,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     any_agent: bool = False
     to: tuple[str, ...] = ()
+    verbose: bool = False
     json: bool = False
     server: str | None = None
     key_file: str | None = None

@@ -283,6 +283,9 @@ def run(
             metavar="F",
         ),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also name the methods of the intervals.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the scorecard as JSON instead of a table.")
     ] = False,
@@ -321,6 +324,7 @@ def run(
         tags=(*(tag or ()), *(() if name is None else (name_tag(name, "--name"),))),
         any_agent=any_agent,
         to=tuple(output or ()),
+        verbose=verbose,
         json=json,
         server=server,
         key_file=key_file,

@@ -1,5 +1,5 @@
 """
-A comparison for a person: the verdict in the first line, then the cases that changed, slices, and what was not
+A comparison for a person: the verdict in the first line, then slices, the cases that changed, and what was not
 measured.
 """
 
@@ -35,8 +35,8 @@ def show_pair(pair: PairComparison, compared: RunComparison, *, name: bool = Fal
         page.put(f"{pair.baseline} → {pair.run}", "bold")
     page.put(_headline(result))
     page.put(counts_line(pair, compared))
-    _put_changes(page, pair)
     _put_slices(page, pair.slices)
+    _put_changes(page, pair)
     for line in about_cases(pair):
         page.put(line, "yellow")
     if (line := power_line(pair, compared.margin)) is not None:

@@ -200,6 +200,7 @@ def _print_document(evaluation: Evaluation, outcome: Outcome) -> None:
 def _print_tables(evaluation: Evaluation, outcome: Outcome) -> None:
     from assay.cli.evaluate import report_lines
     from assay.cli.render import check_table  # deferred import: rich loads slowly
+    from assay.cli.render.repeats import method_line
 
     options, footer, agent = evaluation.options, outcome.footer, evaluation.agent
     check_table.show(
@@ -209,6 +210,8 @@ def _print_tables(evaluation: Evaluation, outcome: Outcome) -> None:
         experiment=footer.experiment.name if footer.experiment and footer.experiment.name else None,
         ks=options.ks,
     )
+    if options.verbose:
+        echo(method_line(check_table.methods_of(evaluation.tally)))
     report_lines.show_slices(outcome.slices)
     report_lines.show_bars(outcome.bars)
     for line in agent.lines() if agent else ():

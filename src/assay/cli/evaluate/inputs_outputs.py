@@ -67,6 +67,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     jobs: int | None = None  # None: as many as the run is worth
     resume: bool = False
     save: bool = False
+    verbose: bool = False
     json: bool = False
 
     @property

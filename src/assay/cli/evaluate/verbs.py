@@ -137,6 +137,9 @@ def evaluate(
     save: Annotated[
         bool, typer.Option("--save", help="Store the run, for `assay list`, `show` and `export`.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also name the methods of the intervals.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")
     ] = False,
@@ -174,6 +177,7 @@ def evaluate(
         jobs=jobs,
         resume=resume,
         save=save or name is not None,
+        verbose=verbose,
         json=json,
     )
     raise typer.Exit(main(options))

@@ -1,7 +1,7 @@
 """The table of an evaluation: per check how many cases passed, failed, errored or were skipped, with 95% intervals."""
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from assay.cli.console.console import case_count, count_of
@@ -10,32 +10,37 @@ from assay.cli.render.repeats import rate, repeat_line, select_ks
 from assay.results.spending import Spending
 from assay.results.statistics import CheckStatistics, Statistics
 from assay.results.tally import CheckTally, Tally
-from assay.stats.intervals import METHOD_NAMES, Mean, Rate
+from assay.stats.intervals import METHOD_NAMES, Mean, Method, Rate
 from assay.stats.number_text import format_usd, percent, range_text, value_text
 
 MAX_VALUES = 4  # values of a check that has no pass or fail
 FOLDED_WIDTH = 24  # columns that folded values need beside the counts
-RATE_NARROW = "pass rate (95%)"
+RATE = "pass rate (95%)"
 SHORTEST_LABEL = 12  # columns of a name that folds
 MAX_REASONS = 10  # checks whose first error is printed
 
 
 def mean(value: Mean) -> str:
     """
-    `mean 0.8 (0.61–0.99, Gaffke) of 12`, and the number of cases if some are repeated; `too few cases` instead of
-    limits.
+    `mean 0.8 (0.61–0.99) of 12`, and the number of cases if some are repeated; `too few cases` instead of limits.
     """
     interval = METHOD_NAMES[value.method]
     if value.low is not None:
-        interval = f"{range_text(value.low, value.high, 'number')}, {interval}"
+        interval = range_text(value.low, value.high, "number")
     cases = "" if value.cases == value.of else f" in {count_of(value.cases, 'case')}"
     return f"mean {value_text(value.mean, 'number')} ({interval}) of {value.of:,}{cases}"
 
 
-def method_names(rates: Iterable[Rate | None]) -> str:
-    """The names of the intervals of these rates: `Wilson`, `Gaffke`, or both."""
-    names = dict.fromkeys(METHOD_NAMES[one.method] for one in rates if one is not None)
-    return ", ".join(names) or METHOD_NAMES["wilson"]
+def methods_of(tally: Tally) -> list[Method]:
+    """The methods of all intervals of a table."""
+    statistics = tally.statistics()
+    if statistics is None:
+        return []
+    rates: list[Rate | None] = [one.pass_rate for one in statistics.checks.values()]
+    rates += [statistics.pass_rate, statistics.case_pass_rate]
+    rates += [*statistics.pass_k.values(), *statistics.pass_at_k.values()]
+    methods: list[Method] = [one.method for one in rates if one is not None]
+    return methods + [one.method for check in statistics.checks.values() for one in check.means.values()]
 
 
 def show(
@@ -82,7 +87,7 @@ def _overall(tally: Tally, min_pass_rate: float | None) -> str | None:
     rated = tally.pass_rate()
     if rated is None:
         return None
-    text = f"pass rate {rate(rated, named=True)} over {count_of(rated.cases, 'case')}"
+    text = f"pass rate {rate(rated)} over {count_of(rated.cases, 'case')}"
     if min_pass_rate is None:
         return text
     return f"{text}, {'at least' if rated.rate >= min_pass_rate else 'below'} the bar of {percent(min_pass_rate)}"
@@ -95,8 +100,8 @@ def case_line(statistics: Statistics | None) -> str | None:
         return None
     cases = count_of(rated.cases, "case")
     if rated.of > rated.cases:  # a mean over cases, which may have unequal numbers of trials
-        return f"of {rated.of:,} trials of {cases}, {rate(rated, named=True)} passed all their checks"
-    return f"{round(rated.rate * rated.of):,} of {cases} passed all their checks: {rate(rated, named=True)}"
+        return f"of {rated.of:,} trials of {cases}, {rate(rated)} passed all their checks"
+    return f"{round(rated.rate * rated.of):,} of {cases} passed all their checks: {rate(rated)}"
 
 
 def repeat_lines(statistics: Statistics | None, ks: Sequence[int]) -> list[str]:
@@ -157,7 +162,7 @@ def _put_counts(page: Page, tally: Tally) -> None:
         return
     empty = {name for name in ("error", "skip") if not any(getattr(row, name) for row in tally.rows.values())}
     for left_out in (set[str](), empty, {*empty, "cases"}):
-        table = _table(tally, {}, left_out, RATE_NARROW)
+        table = _table(tally, {}, left_out, folds=True)
         if page.width_of(table) <= page.width:
             page.put_table(table)
             return
@@ -237,11 +242,10 @@ def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, An
 
 
 def _table(
-    tally: Tally, values: dict[str, str], left_out: Collection[str] = (), heading: str | None = None
+    tally: Tally, values: dict[str, str], left_out: Collection[str] = (), *, folds: bool = False
 ) -> Table:
-    """`heading` is that of the rates; None: it names their intervals."""
+    """`folds`: a long name of a check may fold."""
     table, statistics = Table(header_style="bold"), _check_statistics(tally)
-    methods = method_names(measured.pass_rate for measured in statistics.values())
     names = (
         "check",
         "passed",
@@ -249,9 +253,9 @@ def _table(
         "error",
         "skip",
         "cases",
-        heading or f"pass rate (95% {methods})",
+        RATE,
     )
-    table.add_column(names[0], overflow="fold", no_wrap=heading is None)
+    table.add_column(names[0], overflow="fold", no_wrap=not folds)
     for name in names[1:]:
         if name not in left_out:
             table.add_column(name, justify="right", no_wrap=True)

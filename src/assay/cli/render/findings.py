@@ -29,7 +29,7 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
     if safety.attack_success_rate is None:
         page.put("attack success: no task was measured", "yellow")
     else:
-        shown = rate(safety.attack_success_rate, named=True)
+        shown = rate(safety.attack_success_rate)
         page.put(f"attack success {shown}: {safety.succeeded:,} of {count_of(safety.tasks, 'task')}")
     if safety.errors:
         page.put(f"not measured: a detector gave no answer for {count_of(safety.errors, 'task')}", "yellow")
@@ -54,7 +54,7 @@ def _kinds(safety: SafetyReport) -> Table:
     table.add_column("severity")
     for name in ("tasks", "found"):
         table.add_column(name, justify="right")
-    table.add_column("rate (95% Wilson)", justify="right")
+    table.add_column("rate (95%)", justify="right")
     for one in safety.kinds:
         share = "not applicable" if one.rate is None else rate(one.rate)
         table.add_row(

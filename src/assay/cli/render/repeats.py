@@ -1,11 +1,11 @@
 """pass^k and pass@k in tables and JSON: which k are shown, and the refusal of a k that the trials do not allow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from assay.cli.console.console import count_of
 from assay.errors import UsageError
-from assay.stats.intervals import METHOD_NAMES, Rate
+from assay.stats.intervals import METHOD_NAMES, Method, Rate
 from assay.stats.number_text import percent, range_text
 
 MAX_SHOWN = 4  # of more k, only the first, the second and the last are shown
@@ -53,7 +53,7 @@ def repeat_line(
     name: str, rates: Mapping[str, Rate] | Mapping[int, Rate], ks: Sequence[int], noun: str = "case"
 ) -> str | None:
     """
-    `pass^1 75.0% (…), pass^2 50.0% (…) (95% Gaffke)`. `name` is `pass^` or `pass@`. None if there is nothing to show.
+    `pass^1 75.0% (…), pass^2 50.0% (…) (95%)`. `name` is `pass^` or `pass@`. None if there is nothing to show.
 
     Without a choice, pass@1 is left out, because it is pass^1. A rate over fewer cases than another has their number.
     """
@@ -68,13 +68,16 @@ def repeat_line(
     ]
     if not texts:
         return None
-    names = dict.fromkeys(METHOD_NAMES[by_number[k].method] for k in shown if k in by_number)
-    return f"{', '.join(texts)} (95% {', '.join(names)})"
+    return f"{', '.join(texts)} (95%)"
 
 
-def rate(value: Rate | None, *, named: bool = False) -> str:
-    """`83.3% (57.1–94.9%)`: a rate with its 95% interval, `named` by its method; a dash if nothing was measured."""
+def rate(value: Rate | None) -> str:
+    """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
     if value is None:
         return "–"
-    method = f", {METHOD_NAMES[value.method]}" if named else ""
-    return f"{percent(value.rate)} ({range_text(value.low, value.high, 'rate')}{method})"
+    return f"{percent(value.rate)} ({range_text(value.low, value.high, 'rate')})"
+
+
+def method_line(methods: Iterable[Method]) -> str:
+    """`95% intervals: Wilson, Gaffke`, which --verbose prints."""
+    return f"95% intervals: {', '.join(dict.fromkeys(METHOD_NAMES[one] for one in methods)) or 'none'}"

@@ -32,7 +32,7 @@ from assay.stats.number_text import cost_text, format_usd, milliseconds_text, ra
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
 NOTHING: Mapping[str, object] = MappingProxyType({})
-FILE_WIDTH = 160  # columns where standard output is not a terminal
+FILE_WIDTH = 120  # columns where standard output is not a terminal
 
 
 async def show(store: Store, run: Run, *, reasons: int = 50, ks: Sequence[int] = ()) -> EvalDetail:
@@ -103,7 +103,7 @@ def _headline(report: EvalReport, scored_tasks: int) -> Text:
         return _verdict(cell(f"score {score_text(None)}  "), report, critical)
     interval = METHOD_NAMES[report.interval_method]
     if report.low is not None:
-        interval = f"{range_text(report.low, report.high, 'score')}, {interval}"
+        interval = range_text(report.low, report.high, "score")
     text = cell(f"score {score_text(report.score)} ({interval}) over {count_of(scored_tasks, 'task')}  ")
     return _verdict(text, report, critical)
 

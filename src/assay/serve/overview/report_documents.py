@@ -134,7 +134,7 @@ def score_text(score: dict[str, Any] | None) -> str:
     name = f"{score['name'][:1].upper()}{score['name'][1:]}"
     if score["low"] is None:
         return f"{name} {score['text']}, without an interval: there are too few cases."
-    return f"{name} {score['text']}, 95% interval {score['range']} ({score['method']}), {score['cases']:,} measured."
+    return f"{name} {score['text']}, 95% interval {score['range']}, {score['cases']:,} measured."
 
 
 def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:

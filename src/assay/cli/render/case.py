@@ -98,6 +98,7 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
             )
             criteria = list(_criteria(given, check))
             if criteria:
+                yield "check", f"{mark} {result_label(check)}{score}"
                 yield from _label_lines("criteria", criteria)
             else:
                 yield "check", f"{mark} {result_label(check)}{score}: {_line(reason_of(check))}"

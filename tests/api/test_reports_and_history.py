@@ -1,6 +1,7 @@
 """`assay.report` and `assay.history`: what the commands write and print, on results in every form."""
 
 import asyncio
+import copy
 import json
 from datetime import UTC, datetime
 
@@ -159,5 +160,18 @@ def test_the_history_of_a_suite_is_that_of_the_command(home, command):
     assert (note.code, note.out.strip()) == (0, expected)
     assert "1 of 4 tasks" not in assay.report(last.run_id)
     assert "**Failed.**" in assay.report(last.run_id)
-    with pytest.raises(InvalidRequest, match="a report of an agent eval is of its stored run"):
-        assay.report(last)
+    assert assay.report(last) == assay.report(last.run_id)
+
+
+def test_a_report_takes_the_results_of_run_suite(home):
+    """Their runs are in memory; beside a stored run, a file and another result."""
+    agents = (lambda task: task, lambda _: "x")
+    first, second = (asyncio.run(assay.run_suite(SUITE, agent)) for agent in agents)
+    text = assay.report(first)
+    assert first.run_id in text
+    assert f"{first.report.passed_count} passed" in text
+    both = assay.report(first, second)
+    assert "Comparison" in both
+    assert all(run.run_id in both for run in (first, second))
+    with pytest.raises(InvalidRequest, match="does not know where its run is"):
+        assay.report(copy.copy(first))

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
+from assay.agenteval.service import EVIDENCE
 from assay.api.arguments import check_arguments
 from assay.api.compare import names_of
 from assay.api.sources import Results, open_sources
-from assay.api.suites import SuiteRun
+from assay.api.suites import SuiteRun, stored_run
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.comparison.result_files import is_file
@@ -31,6 +32,7 @@ from assay.fep.records.service import EvaluationService
 from assay.host import parts
 from assay.ports import Run, Services, Store
 from assay.protocol.results import EvaluationRunResult
+from assay.runs.copy import carry
 from assay.runs.find_run import find_run
 from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
@@ -139,10 +141,6 @@ async def _open(references: Sequence[Results], tenant: str | None) -> AsyncGener
         async with parts.store(settings.load(), light=True) as store:
             yield store, [await find_run(store, name, tenant=tenant) for name in names]
         return
-    if any(isinstance(one, SuiteRun) for one in references):
-        raise InvalidRequest(
-            "a report of an agent eval is of its stored run: give run_suite a store, and name the run by its id"
-        )
     memory = MemoryStore()
     async with open_sources(references, names_of(len(references)), tenant) as sources:
         yield memory, [await _copy(source, memory) for source in sources]
@@ -151,9 +149,15 @@ async def _open(references: Sequence[Results], tenant: str | None) -> AsyncGener
 async def _copy(source: RunSource, store: Store) -> Run:
     """The results of a source as a run of the store."""
     if isinstance(source, StoredSource) and source.run.kind == EVAL:
-        raise InvalidRequest(
-            f"{source.name} is an agent eval: a report beside a file or a result is of evaluations"
-        )
+        return await _carried(source.store, source.run, store)
+    if isinstance(source, LineSource) and isinstance(source.results, SuiteRun):
+        async with stored_run(source.results) as stored:
+            if stored is None:
+                raise InvalidRequest(
+                    f"{source.name}: expected the result that run_suite returned, or the id of a stored run, got a "
+                    "copy of a result, which does not know where its run is"
+                )
+            return await _carried(*stored, store)
     scores = await source.scores(ReadOptions())
     name = source.name if isinstance(source, LineSource) else ""
     id, created = _origin(source)
@@ -168,6 +172,11 @@ async def _copy(source: RunSource, store: Store) -> Run:
     if created is None:
         return replace(found, metadata={**found.metadata, COPY: True})
     return replace(found, created=created)
+
+
+async def _carried(origin: Store, run: Run, store: Store) -> Run:
+    carried = await store.run(run.id) or await carry(origin, run, store, EVIDENCE)
+    return replace(carried, created=run.created, started=run.started, ended=run.ended)
 
 
 def _origin(source: RunSource) -> tuple[str | None, datetime | None]:

@@ -1,6 +1,7 @@
 """`assay.run_suite`: run an agent against a suite without a server (RFC 0081)."""
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, cast, get_args
@@ -92,7 +93,7 @@ REASONS = 1_000
 SHOWN = 8  # reasons in a repr
 
 
-class SuiteRun(Struct, frozen=True, kw_only=True):
+class SuiteRun(Struct, frozen=True, kw_only=True, weakref=True):
     """
     The result of a run.
 
@@ -227,7 +228,7 @@ async def run_suite(
         except asyncio.CancelledError:
             await asyncio.shield(evals.executor.cancel(run.id, TENANT))
             raise
-        return await result_of(evals, ended)
+        return _kept(await result_of(evals, ended), opened if store == "memory:" else store)
 
 
 async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
@@ -280,6 +281,26 @@ def with_model(settings: Settings, model: str | None) -> Settings:
         for id, agent in settings.agents.items()
     }
     return msgspec.structs.replace(settings, models=models, agents=agents)
+
+
+_STORES: dict[int, str | Store] = {}  # of the results of run_suite that still exist
+
+
+def _kept(run: SuiteRun, store: str | Store) -> SuiteRun:
+    """Remember where the run is, as long as its result exists. A copy of the result does not know it."""
+    _STORES[id(run)] = store
+    weakref.finalize(run, _STORES.pop, id(run), None)
+    return run
+
+
+@asynccontextmanager
+async def stored_run(run: SuiteRun) -> AsyncGenerator[tuple[Store, Run] | None]:
+    """The store of a result of `run_suite`, and its run there; None: nobody knows where it is."""
+    store = _STORES.get(id(run))
+    async with AsyncExitStack() as stack:
+        opened = None if store is None else await _open_store(store, stack)
+        found = None if opened is None else await opened.run(run.run_id)
+        yield None if opened is None or found is None else (opened, found)
 
 
 async def _open_store(store: str | Store, stack: AsyncExitStack) -> Store:

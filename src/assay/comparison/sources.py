@@ -118,7 +118,7 @@ class StoredSource(RunSource):
 
     def __init__(self, evaluations: EvaluationService, run: Run) -> None:
         super().__init__(run.id)
-        self._evaluations, self.run = evaluations, run
+        self._evaluations, self.run, self.store = evaluations, run, evaluations.store
 
     def is_same(self, other: RunSource) -> bool:
         return isinstance(other, StoredSource) and self.name == other.name

@@ -29,6 +29,8 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import COPY_IN_PROGRESS
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.event_record import CONTENT, EventRecord, content_key, decode_event, new_event_id
+from assay.runs.annotations import KIND as ANNOTATION
+from assay.runs.log_reader import read_documents
 from assay.runs.run_names import name_documents
 
 PAGE = 200  # events at a time
@@ -133,6 +135,40 @@ async def _write_copy(store: Store, source: Run, spec: CopySpec, run: str, last:
     await store.commit(Transaction(entries=[entry], documents=documents))
     await store.release(run, holder)
     found = await store.run(run)
+    assert found is not None
+    return found
+
+
+async def carry(source: Store, run: Run, target: Store, kinds: tuple[str, ...]) -> Run:
+    """Write a run that has ended to another store, with its id, its events and their ids. It is not audited there."""
+    spec, holder = everything(kinds), f"copy-{run.id}"
+    opens = CreateRun(tenant=run.tenant, kind=run.kind, name=run.name, holder=holder, seconds=LEASE)
+    await target.commit(Transaction(entries=[RunUpdate(run=run.id, opens=opens)]))
+
+    async def write(**update: Any) -> None:
+        await target.commit(Transaction(entries=[RunUpdate(run=run.id, holder=holder, **update)]))
+        await target.renew(holder, seconds=LEASE)
+
+    async for pieces in _chunks(source, run.id, spec.evidence):
+        await write(evidence=pieces)
+    async for rows in _rows(source, run.id, spec):
+        await write(cases=rows)
+    after = -1
+    while page := await source.events(run.id, after=after, limit=PAGE):
+        keys = [
+            key for event in page if (key := content_key(event.type, decode_event(event.data))) is not None
+        ]
+        beside = await source.contents(run.id, CONTENT, keys) if keys else {}
+        pieces = [EvidenceChunk(kind=CONTENT, key=key, data=data) for key, data in beside.items()]
+        await write(events=[msgspec.structs.replace(event, sequence=-1) for event in page], evidence=pieces)
+        after = page[-1].sequence
+    await write(status=run.status, metadata=run.metadata, facts=run.facts)
+    await target.release(run.id, holder)
+    notes = read_documents(source, run.tenant, ANNOTATION, prefix=f"{run.id}/")
+    puts = [PutDocument(tenant=one.tenant, kind=one.kind, key=one.key, data=one.data) async for one in notes]
+    if puts:
+        await target.commit(Transaction(documents=puts))
+    found = await target.run(run.id)
     assert found is not None
     return found
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from assay import settings
 from assay.api.arguments import check_arguments
-from assay.api.sources import Results, open_sources
-from assay.comparison.judged_results import JudgedResults
+from assay.api.judge_source import JudgeQuery, open_judge
+from assay.api.sources import Results
 from assay.comparison.labels import LabelSource, mapped_labels, read_labels
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import UsageError
@@ -39,7 +39,7 @@ class JudgeCheck(JudgeReport, frozen=True, kw_only=True):
 
 def judge_check(
     results: Results,
-    labels: Labels | Sequence[Labels],
+    labels: Labels | Sequence[Labels] = (),
     *,
     check: str | None = None,
     seed: int | None = None,
@@ -53,23 +53,17 @@ def judge_check(
 
     `results` is what `compare` takes. Labels are a member of the cases, such as a column of the input, a path, a file
     (`labels.csv`, `labels.csv:human_a`), or a dictionary from the id of a case to its label. `check`, `seed` and `bar`
-    are the options of `assay judge check`.
+    are the options of `assay judge check`. Without labels, a stored run is held against those of `assay annotate`.
     """
     check_arguments(check=check, seed=seed, bar=bar, tenant=tenant)
     given: list[Any] = list(labels) if is_sequence(labels) else [labels]
-    if not given:
-        raise UsageError(
-            "labels: expected a member of the cases, a file or a dictionary by case id, got none"
-        )
     limits = settings.load().limits
-    sources = [_labels(one, at, limits) for at, one in enumerate(given)]
+    read = [_labels(one, at, limits) for at, one in enumerate(given)]
+    query = JudgeQuery(labels=read, check=check, bar=bar, tenant=tenant)
 
     async def work() -> JudgeReport:
-        found = JudgedResults(sources, check=check, bar=bar)
-        async with open_sources([results], ["results"], tenant) as (source,):
-            async for place, line in source.lines():
-                found.add(line, place)
-        return found.check(seed)
+        async with open_judge(results, query) as source:
+            return await source.check(seed)
 
     found = run_to_end(work)
     return JudgeCheck(**{name: getattr(found, name) for name in found.__struct_fields__})

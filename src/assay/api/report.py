@@ -128,7 +128,7 @@ async def _read(request: ReportRequest, *, details: bool) -> Report:
         evaluations = EvaluationService(store, STANDARD, Services(limits=settings.load().limits))
         found = await read_report(evaluations, runs, datetime.now(UTC), options)
         for run, shown in zip(runs, found.runs, strict=True):
-            if run.metadata.get(COPY) and not details:
+            if run.metadata.get(COPY):
                 shown.overview["run"][COPY] = True
         return found
 
@@ -159,7 +159,7 @@ async def _copy(source: RunSource, store: Store) -> Run:
                 )
             return await _carried(*stored, store)
     scores = await source.scores(ReadOptions())
-    name = source.name if isinstance(source, LineSource) else ""
+    name = "" if isinstance(source, StoredSource) else Path(source.name).name
     id, created = _origin(source)
     if id is not None and (known := await store.run(id)) is not None:
         return known

@@ -3,8 +3,10 @@
 import json
 from collections import Counter
 
+import msgspec
 import pytest
 
+from assay import judge_check
 from assay.checks.safety.safety_judge import MEMBERS
 from assay.results.judge_check import JudgedCase, JudgedCases, JudgeSample, check_judge, draw
 from support.evals import TENANT, golden, rubric, run_suite, suite_of
@@ -40,7 +42,7 @@ def assay(command, tmp_path):
     return call
 
 
-def test_a_sample_is_labelled_and_corrects_the_judge(assay):
+def test_a_sample_is_labelled_and_corrects_the_judge(assay, tmp_path, monkeypatch):
     before = assay("judge", "check", "latest")
     assert before.code == 0, before.err
     assert "0 of 12 judged tasks labelled by people" in before.out
@@ -56,6 +58,11 @@ def test_a_sample_is_labelled_and_corrects_the_judge(assay):
     ]
     for name, verdict in zip(names, ["--passed", "--failed", "--passed"], strict=False):
         assert assay("annotate", "latest", "--task", name, verdict, "--tenant", TENANT).code == 0
+    by_command = json.loads(assay("judge", "check", "latest", "--json").out)
+    monkeypatch.setenv("ASSAY_DATABASE_URL", f"sqlite:///{tmp_path}/runs.db")
+    by_library = json.loads(msgspec.json.encode(judge_check("latest")))
+    assert by_library.items() <= by_command.items()  # the labels of people that are stored with the run
+    assert by_library["labelled"] == 3
     partly = assay("judge", "check", "latest")
     assert f"no corrected mean: 1 of 4 drawn tasks have no label\n           {names[3]}" in partly.out
     assert "agreement  66.7% over 3; Cohen's κ 0.00" in partly.out

@@ -101,7 +101,7 @@ def test_a_file_without_its_end_is_partial(command, tmp_path, results):
 
 def test_a_file_needs_labels(command, tmp_path, results):
     refused = command("judge", "check", results, folder=tmp_path)
-    assert (refused.code, "results.jsonl: --labels NAME is needed for a file" in refused.err) == (2, True)
+    assert (refused.code, "--labels: expected a member of the cases" in refused.err) == (2, True)
 
 
 @pytest.fixture

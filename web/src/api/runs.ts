@@ -54,6 +54,7 @@ export interface RunRow {
   models?: string[];
   modes?: string[];
   tags?: string[];
+  copy?: boolean; // in a report: of results without an id and a time of their own
   trials?: number;
   score: Score | null;
   passed: boolean | null;

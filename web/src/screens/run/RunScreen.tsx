@@ -104,9 +104,13 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
         )}
       </div>
       <p className="run-facts">
-        <span className="mono">{run.runId}</span>
-        <CopyButton text={run.runId} label="Copy the id of the run" />
-        <span title={moment(run.createdAt)}>{ago(run.createdAt)}</span>
+        {!run.copy && (
+          <>
+            <span className="mono">{run.runId}</span>
+            <CopyButton text={run.runId} label="Copy the id of the run" />
+            <span title={moment(run.createdAt)}>{ago(run.createdAt)}</span>
+          </>
+        )}
         {facts.map((fact, at) => (
           <span key={at}>
             <VisibleText text={fact} />

@@ -583,10 +583,10 @@ def test_the_forms_of_an_agent_option(folder, what, kind, id):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("nobody", r"--agent 'nobody': expected module:function, .*; configured are local.shop.bot"),
+        ("nobody", r"agent='nobody': expected module:function, .*; configured are local.shop.bot"),
         (
             "support.agents.fake_agents:nothing",
-            "--agent 'support.agents.fake_agents:nothing'.target: 'support.agents.fake_agents:nothing' cannot be loaded: AttributeError",
+            "agent='support.agents.fake_agents:nothing'.target: 'support.agents.fake_agents:nothing' cannot be loaded: AttributeError",
         ),
         ("support.agents.fake_agents:KINDS", "expected a function"),
         ("nowhere:f", "ModuleNotFoundError"),

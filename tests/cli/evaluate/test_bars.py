@@ -102,7 +102,7 @@ def test_by_takes_a_path_or_is_refused(text):
     if text == "$":
         assert read_dimension(text).slices_of({"test_case": {}}) == ['{"test_case":{}}']
         return
-    with pytest.raises(UsageError, match="--by: "):
+    with pytest.raises(UsageError, match="by: "):
         read_dimension(text)
 
 
@@ -124,7 +124,7 @@ def test_the_number_of_slices_is_bounded(monkeypatch):
     lines = [msgspec.json.encode(one) for one in result.results]
     for line in lines[:3]:
         sink.write(line)
-    with pytest.raises(EnvironmentFailure, match="--by id: more than 3 slices"):
+    with pytest.raises(EnvironmentFailure, match="by='id': more than 3 slices"):
         sink.write(lines[3])
 
 

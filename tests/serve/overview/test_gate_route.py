@@ -97,7 +97,7 @@ REFUSED = [
     ({"policy": {"metric": "latency_ms:p95"}}, 400, "metric: expected a metric with a mean"),
     ({"policy": {"metric": "tone"}}, 400, "metric: no check is called 'tone'"),
     ({"policy": {"by": ["a:b"]}}, 400, "by: expected tag"),
-    ({"policy": {"by": ["colour"]}, "baseline": "{bad}"}, 400, "by colour: no case has a value there"),
+    ({"policy": {"by": ["colour"]}, "baseline": "{bad}"}, 400, "by=colour: no case has a value there"),
     ({"policy": {"by": [f"t{at}" for at in range(11)]}}, 400, "by: expected at most 10 names, got 11"),
     ({"policy": {"by": ["t" * 301]}}, 400, "by: expected names of at most 300 characters"),
     ({"policy": {"margin": 2}, "baseline": "{bad}"}, 400, "margin: expected a number below 1"),

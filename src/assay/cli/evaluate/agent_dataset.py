@@ -158,7 +158,8 @@ class AgentExecution:
         )
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         total = spool.cases * options.trials
         async with (
             self._store(total) as store,

@@ -148,11 +148,15 @@ class Postgres:
         name = make_url(address).database or ""
         url = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
         with psycopg.connect(url, autocommit=True) as connection:
-            where = "SELECT pid FROM pg_stat_activity WHERE datname = %s"
-            pids = [row[0] for row in connection.execute(where, [name]).fetchall()]
-        pids.append(self._own.get_pid())  # new connections hang too
-        for pid in pids:
+            pids = [self._own.get_pid()]
+            os.kill(pids[0], signal.SIGSTOP)  # first: new connections hang, so that nobody is missed below
+            where = (
+                "SELECT pid FROM pg_stat_activity WHERE datname = %s OR datname IS NULL AND backend_type = %s"
+            )
+            found = [row[0] for row in connection.execute(where, [name, "client backend"]).fetchall()]
+        for pid in found:
             os.kill(pid, signal.SIGSTOP)
+        pids += found
         try:
             yield
         finally:

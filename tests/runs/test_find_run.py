@@ -53,6 +53,9 @@ async def test_a_reference_finds_its_run(stored):
         "previous:suite.b": "run-2",
     }
     assert (await find_run(stored, "previous", "eval")).id == "run-2"  # before run-4, of the same suite
+    both = frozenset({"eval"})
+    assert (await find_run(stored, "latest", latest_of=both)).id == "run-4"
+    assert (await find_run(stored, "previous", latest_of=both)).id == "run-2"
     assert title_of(await find_run(stored, "model-a")) == "run-4  model-a"
 
 

@@ -23,6 +23,7 @@ from assay.comparison.result_files import is_file
 from assay.comparison.result_line import EXPECTED
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import LineSource, RunSource, StoredSource
+from assay.comparison.stored_runs import COMPARABLE
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, UsageError
 from assay.errors.door import place_of
@@ -139,7 +140,7 @@ async def _open(references: Sequence[Results], tenant: str | None) -> AsyncGener
     names = [one for one in references if isinstance(one, str) and not is_file(one)]
     if len(names) == len(references):
         async with parts.store(settings.load(), light=True) as store:
-            yield store, [await find_run(store, name, tenant=tenant) for name in names]
+            yield store, [await find_run(store, name, tenant=tenant, latest_of=COMPARABLE) for name in names]
         return
     memory = MemoryStore()
     async with open_sources(references, names_of(len(references)), tenant) as sources:

@@ -14,7 +14,7 @@ from assay.checks import STANDARD
 from assay.comparison.result_files import document_lines, frame_lines, is_file
 from assay.comparison.run_scores import RunScores
 from assay.comparison.sources import FileSource, LineSource, RunSource, StoredSource
-from assay.comparison.stored_runs import add_tasks
+from assay.comparison.stored_runs import COMPARABLE, add_tasks
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.outputs.run_result import RunResult
 from assay.fep.planning.plan import is_sequence
@@ -123,7 +123,7 @@ def _suite_lines(run: SuiteRun, scores: RunScores | None) -> Iterator[tuple[str,
 async def _find(evaluations: EvaluationService, reference: str, tenant: str | None) -> Run:
     if reference == PROMOTED:
         return await promoted_run(evaluations.store, tenant or TENANT)
-    return await find_run(evaluations.store, reference, tenant=tenant)
+    return await find_run(evaluations.store, reference, tenant=tenant, latest_of=COMPARABLE)
 
 
 async def promoted_run(store: Store, tenant: str) -> Run:

@@ -9,7 +9,7 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.result_line import read_line
 from assay.protocol.json_types import JSON
 from assay.results.check_names import result_label
-from assay.results.reasons import is_failing, passed_of, reason_of
+from assay.results.reasons import agent_error, is_failing, passed_of, reason_of
 
 MAX_REASON = 300  # characters
 MAX_CHECKS = 3  # whose reasons are in one line
@@ -67,6 +67,8 @@ def reason_line(result: JSON) -> str:
     listed = listed or [check for check in checks if passed_of(check) is None]
     if not listed:
         return ALL_PASSED if checks else "no checks"
+    if (error := agent_error(result)) is not None:  # the checks only say that there is no answer
+        return f"the agent failed: {_short(error)}"
     case: JSON = result["execution_context"]["test_case"]
     parts = [f"{result_label(check)}: {_short(reason_of(check, case))}" for check in listed[:MAX_CHECKS]]
     return "; ".join(parts) + (f"; {len(listed) - MAX_CHECKS} more" if len(listed) > MAX_CHECKS else "")

@@ -14,10 +14,12 @@ from assay.fep.records.run_header import KIND
 from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 
+COMPARABLE = frozenset({EVAL, KIND})  # kinds of runs that have results
+
 
 def require_comparable(run: Run) -> None:
     """Refuse a run without results: another kind, one that has not ended, or one whose content was erased."""
-    if run.kind not in (EVAL, KIND):
+    if run.kind not in COMPARABLE:
         raise InvalidRequest(
             f"{run.id}: expected a run of `assay evaluate` or `assay run`, it is a {run.kind} run"
         )

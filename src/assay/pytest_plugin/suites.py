@@ -31,7 +31,7 @@ from assay.pytest_plugin.case_verdict import Bar, decide, describe
 from assay.pytest_plugin.mark_options import NO_AGENT, MarkOptions, agent_option, claim, parametrize_columns
 from assay.pytest_plugin.outcome import CASE, RECORD, CaseNotPassed, variant_of
 from assay.pytest_plugin.samples import argument_names
-from assay.results.reasons import is_failing
+from assay.results.reasons import agent_error, is_failing
 from assay.settings import load
 from assay.stats.number_text import score_text
 from assay.terminal import lines as terminal_lines
@@ -290,10 +290,13 @@ def _task_report(run: SuiteRun, task: Task, group: SuiteGroup) -> TaskReport:
         if result.execution_context.test_case["id"] == task_id
     ]
     text = describe(results, "all")
-    if not any(is_failing(check) for result in results for check in result["check_results"]):
+    failing = any(is_failing(check) for result in results for check in result["check_results"])
+    if not failing or any(agent_error(result) for result in results):
         reasons = dict.fromkeys(reason.message for reason in run.reasons if reason.task_id == task_id)
         why = "\n".join(map(terminal_lines, reasons)) or terminal_lines(run.error or "not measured")
-        text = f"{why}\n\n{text}" if text else why  # a rubric or a detector: no check of the result says fail
+        text = (
+            f"{why}\n\n{text}" if text else why
+        )  # no check of the result says why: a rubric, a detector, or an agent that failed
     if group.trials > 1:
         text = f"{verdict.headline}\n{text}"
     return TaskReport(passed, text)

@@ -50,6 +50,15 @@ def number_of(value: Any) -> float | None:
     return float(value)
 
 
+def agent_error(result: JSON) -> str | None:
+    """Why the agent of a trial failed, as it recorded it; None: it did not, or the output is not of an agent."""
+    metadata = result["execution_context"]["output"].get("metadata")
+    if not is_object(metadata) or metadata.get("outcome") != "failed":
+        return None
+    error = metadata.get("error")
+    return error if isinstance(error, str) and error else None
+
+
 def reason_of(check: JSON, case: JSON | None = None) -> str:
     """
     One sentence that says what was expected and what came. Long values are cut.

@@ -19,11 +19,16 @@ async def find_run(
     *,
     tenant: str | None = None,
     name: str | None = None,
+    latest_of: frozenset[str] | None = None,
 ) -> Run:
-    """The run; a UsageError says why there is none or more than one."""
+    """
+    The run; a UsageError says why there is none or more than one.
+
+    `latest_of` are the kinds of runs that `latest` and `previous` mean; None: all.
+    """
     word, _, of = reference.partition(":")
     if word in ("latest", "previous"):
-        query = RunQuery(tenant=tenant, kind=kind, name=of or name, limit=1)
+        query = RunQuery(tenant=tenant, kind=kind, kinds=latest_of, name=of or name, limit=1)
         return await (_latest(store, query) if word == "latest" else _previous(store, query))
     run = await store.run(reference, tenant=tenant) or await named_run(store, tenant or TENANT, reference)
     if run is not None and kind in (None, run.kind):

@@ -172,3 +172,26 @@ def test_names_and_short_ids_work_on_a_server(command, tmp_path):
         missing = there("annotate", "third", "--task", "wrong", "--rating", "4")
         assert missing.code in (1, 2)
         assert "third" in missing.err
+
+
+def test_the_error_of_an_agent_is_the_reason_in_a_comparison_and_a_gate(assay, tmp_path):
+    (tmp_path / "who.py").write_text(AGENTS + "\n\ndef broken(task):\n    raise ValueError('oops')\n")
+    for agent in ("right", "broken"):
+        assay("run", "suite.yaml", "--agent", f"who:{agent}", "--name", agent, "--any-agent")
+    for verb in (
+        ["compare", "right", "broken"],
+        ["gate", "broken", "--baseline", "right", "--markdown", "g.md"],
+    ):
+        ended = assay(*verb)
+        text = ended.out + ((tmp_path / "g.md").read_text() if "gate" in verb else "")
+        assert "the agent failed: ValueError: oops" in text, text
+        assert "expected 'completed'" not in text
+
+
+def test_only_failing_has_nothing_to_run_once_everything_passes(assay):
+    assay("run", "suite.yaml", "--agent", "who:right", "--any-agent")
+    again = assay("run", "suite.yaml", "--agent", "who:right", "--any-agent", "--only", "failing")
+    assert (again.code, again.out.startswith("nothing to run: no task of the suite failed in run-")) == (
+        0,
+        True,
+    )

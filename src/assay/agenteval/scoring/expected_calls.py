@@ -44,7 +44,7 @@ class ExpectedToolCalls(Checker):
         missing = [one for one in self.must_call if not _is_among(one, made)]
         forbidden = [one for one in self.must_not_call if _is_among(one, self.calls)]
         answer: JSON = {"passed": not missing and not forbidden}
-        answer["reason"] = _reason(missing, forbidden, [str(one["tool"]) for one in self.calls])
+        answer["reason"] = _reason(missing, forbidden, self.calls)
         answer |= {"missing": missing} if missing else {}
         return answer | ({"forbidden": forbidden} if forbidden else {})
 
@@ -91,13 +91,15 @@ def _has(arguments: Any, wanted: dict[str, str]) -> bool:
     )
 
 
-def _reason(missing: list[JSON], forbidden: list[JSON], called: list[str]) -> str:
+def _reason(missing: list[JSON], forbidden: list[JSON], called: Sequence[JSON]) -> str:
     if not missing and not forbidden:
         return "made every expected call and no forbidden one"
     parts = [f"expected {_listed(missing)}"] if missing else []
     parts += [f"must not make {_listed(forbidden)}"] if forbidden else []
     more = f" and {len(called) - CALLED:,} more" if len(called) > CALLED else ""
-    names = ", ".join(name[:100] for name in called[:CALLED]) + more
+    by_arguments = {one["tool"] for one in (*missing, *forbidden) if one["arguments"]}
+    shown = [one if one["tool"] in by_arguments else {"tool": one["tool"]} for one in called[:CALLED]]
+    names = ", ".join(pattern_text(one)[:300] for one in shown) + more
     return f"{'; '.join(parts)}; it called {names or 'no tool'}"
 
 

@@ -26,7 +26,7 @@ from assay.cli.agent_evals.run_setup import (
     read_policy,
     show_comparison,
 )
-from assay.cli.agent_evals.selection import both, find_failing
+from assay.cli.agent_evals.selection import NothingToRun, both, find_failing
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
 from assay.cli.render import scorecard
@@ -54,7 +54,11 @@ def main(options: RunOptions) -> int:
         from assay.cli.agent_evals.remote import run_remote  # deferred import: most runs are local
 
         return run_remote(options, settings)
-    return asyncio.run(_run_local(options, settings))
+    try:
+        return asyncio.run(_run_local(options, settings))
+    except NothingToRun as nothing:
+        (echo_err if options.json else echo)(str(nothing))
+        return 0
 
 
 def _validate(options: RunOptions) -> None:
@@ -176,7 +180,7 @@ async def _start(
     tasks = options.tasks
     if options.only is not None:
         failing = await find_failing(evals.store, options.only, suite, agent.card.agent_id)
-        tasks = both(options.tasks, failing, options.only)
+        tasks = both(options.tasks, failing)
     if options.baseline is not None:
         baseline = await find_baseline(evals.store, options.baseline, suite)
     if baseline is not None:

@@ -16,6 +16,10 @@ RECENT = 100  # newest runs of the suite that are searched
 NAMED = 5  # tasks that a message names
 
 
+class NothingToRun(Exception):  # it is no error: everything passed
+    """No task is left to run."""
+
+
 async def find_failing(store: Store, only: str, suite: AgentEvalSuite, agent_id: str) -> tuple[str, ...]:
     """
     The tasks of the suite that did not pass, or were not measured, when they last ran.
@@ -42,9 +46,7 @@ async def find_failing(store: Store, only: str, suite: AgentEvalSuite, agent_id:
         echo_err(f"--only {only}: the suite no longer has {_names(gone)}")
     found = tuple(id for id in failing if id in there)
     if not found:
-        raise UsageError(
-            f"--only {only}: no task of the suite failed in {runs[0].id}, so there is nothing to run"
-        )
+        raise NothingToRun(f"nothing to run: no task of the suite failed in {runs[0].id}")
     return found
 
 
@@ -79,13 +81,13 @@ async def _latest(store: Store, suite: AgentEvalSuite, agent_id: str) -> list[Ru
     return runs
 
 
-def both(tasks: Sequence[str] | None, failing: tuple[str, ...], only: str) -> tuple[str, ...]:
+def both(tasks: Sequence[str] | None, failing: tuple[str, ...]) -> tuple[str, ...]:
     """The tasks of --task that are failing; all that are failing without --task."""
     if tasks is None:
         return failing
     found = tuple(id for id in tasks if id in failing)
     if not found:
-        raise UsageError(f"--only {only}: {_names(tasks)} did not fail, so there is nothing to run")
+        raise NothingToRun(f"nothing to run: {_names(tasks)} did not fail")
     return found
 
 

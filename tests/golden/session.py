@@ -31,8 +31,10 @@ from pathlib import Path
 import msgspec
 
 import assay
+from assay.cli.console.console import WIDEST, columns_of
 from assay.cli.main import SECTIONS
 from golden.volatile import Normaliser
+from support.commands.command import PROGRESS
 from support.waiting import wait_until
 
 HERE = Path(__file__).parent
@@ -47,6 +49,7 @@ ENVIRON = {
 }
 LISTS = ("Commands", *SECTIONS)  # of verbs, in help
 INNERMOST = re.compile(r"[\[{]\n[^\[\]{}]*\n *[\]}]")  # of indented JSON
+JSON_BEGINS = ("{", "[", "]")
 HEADERS = (
     "allow",
     "cache-control",
@@ -67,6 +70,7 @@ class Session:
         shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
         self._folder, self._command, self._connect = folder, command, connect
         self._normal = Normaliser(folder)
+        self.wide = []  # lines of the command above the width
 
     @functools.cached_property
     def _client(self):
@@ -89,7 +93,15 @@ class Session:
 
     def _assay(self, *words):
         ended = self._command(*words, folder=self._folder, environ=ENVIRON)
-        return indent("  ", ended.out) + indent("! ", "\n".join(ended.messages)) + f"= {ended.code}\n"
+        self._look_at_widths(ended)
+        errors = [line for line in ended.wrapped_err.splitlines() if not PROGRESS.match(line)]
+        return indent("  ", ended.wrapped_out) + indent("! ", "\n".join(errors)) + f"= {ended.code}\n"
+
+    def _look_at_widths(self, ended):
+        lines = (ended.wrapped_out + ended.wrapped_err).splitlines()
+        self.wide += [
+            line for line in lines if columns_of(line) > WIDEST and not line.startswith(JSON_BEGINS)
+        ]
 
     def _cat(self, name):
         return indent("  ", as_text(self._folder / name))
@@ -137,6 +149,7 @@ class Session:
         ended = self._command(*verbs, "--help", folder=self._folder, environ=ENVIRON)
         listed = [name for block in re.split(r"\n(?=\w+:\n)", ended.out) if block.split(":")[0] in LISTS for name in
                   re.findall(r"^  ([a-z]+) ", block, re.MULTILINE)]  # fmt: skip
+        self._look_at_widths(ended)
         whole = f"  == {' '.join(('assay', *verbs))}\n" + indent("  ", ended.out)
         return whole + "".join(self._help(*verbs, verb) for verb in listed)
 

@@ -21,7 +21,9 @@ def test_a_user_gets_the_golden_file(request, golden, command, tmp_path):
         return request.getfixturevalue("serve")(golden.stem)
 
     expected = golden.read_text("utf-8")
-    given = Session(tmp_path, command, connect).play(expected)
+    session = Session(tmp_path, command, connect)
+    given = session.play(expected)
+    assert session.wide == []
     if request.config.getoption("--record"):
         golden.write_text(given, "utf-8")
     else:

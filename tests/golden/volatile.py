@@ -15,7 +15,7 @@ MARKS = [
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
     (TIME, "<time>"),
     (r'(etag: (?:W/)?)"[0-9a-f]+"', r'\1"<etag>"'),
-    (r"( revision \d+ sha256:)[0-9a-f]+", r"\1<digest>"),  # of a record with times
+    (r"( revision \d+\s+sha256:)[0-9a-f]+", r"\1<digest>"),  # of a record with times
     (r'("(?:principal|decidedBy)": ?)"[a-z0-9]{8}"', r'\1"<key>"'),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     (r'("[\w.]*(?:_ms|Ms|seconds)": ?)[\d.e-]+', r"\1<ms>"),

@@ -44,7 +44,7 @@ def endpoint():
 
 
 def next_words(out):
-    (line,) = re.findall(r"^next: assay (.*)$", out, re.MULTILINE)
+    (line,) = re.findall(r"^next: assay (.*)$", re.sub(r" \\\n *", " ", out), re.MULTILINE)
     return shlex.split(line)
 
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from assay.auth.keys import DEFAULT
+from support.commands.command import unwrap
 from support.evals import AGENT, FunctionAgent, golden
 from support.servers.openwop_client import start_run, suite
 from support.servers.rest_client import Server, sqlite
@@ -161,7 +162,7 @@ def test_ctrl_c_without_an_answering_server_names_the_run_that_continues(zygote,
     assert process.wait() == 1
     out, err = process.communicate()
     assert out == ""
-    assert f"run {run} was not cancelled and may continue there" in err
+    assert f"run {run} was not cancelled and may continue there" in unwrap(err)
     assert f"/v1/runs/{run}/cancel" in err
 
 

@@ -17,7 +17,7 @@ from assay.comparison.gate_reports import plain
 from assay.comparison.gate_verdict import RunLevel, level_text
 from assay.comparison.policy import PRESETS
 from assay.terminal import as_json_escapes, one_line
-from support.commands.command import run_on_terminal
+from support.commands.command import run_on_terminal, unwrap
 from support.commands.result_lines import check_result, complete, result_line, run_document
 from support.commands.result_lines import write_jsonl as write_lines
 
@@ -111,7 +111,7 @@ def test_verdicts(folder, capsys, monkeypatch, run, options, code, reason):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     assert main(GateOptions(run=run, **options)) == code
-    (line,) = capsys.readouterr().out.splitlines()
+    (line,) = unwrap(capsys.readouterr().out).splitlines()
     assert line.startswith({0: "passed: ", 1: "undecided: ", 3: "failed: "}[code])
     assert reason in line
 
@@ -167,7 +167,7 @@ def test_a_visible_drop_is_not_green_and_all_reports_agree(
     names = {name: str(tmp_path / name) for name in ("markdown", "junit", "sarif")}
     options = GateOptions(run="is.jsonl", baseline="was.jsonl", preset=preset, **names)
     assert main(options) == CODES[outcome]
-    line, annotation, *_ = capsys.readouterr().out.splitlines()
+    line, annotation, *_ = unwrap(capsys.readouterr().out).splitlines()
     assert line.startswith(f"{outcome}: ")
     assert reason in line
     if outcome != "failed":
@@ -188,7 +188,7 @@ def test_a_visible_drop_is_not_green_and_all_reports_agree(
     assert levels == {"passed": [], "undecided": ["warning"], "failed": ["error"]}[outcome]
     assert run["invocations"][0]["exitCode"] == CODES[outcome]
     main(msgspec.structs.replace(options, json=True, markdown=None, junit=None, sarif=None))
-    document = json.loads(capsys.readouterr().out.splitlines()[0])
+    document = json.loads(unwrap(capsys.readouterr().out).splitlines()[0])
     assert (document["outcome"], document["exit_code"], document["preset"]) == (
         outcome, CODES[outcome], preset,
     )  # fmt: skip
@@ -271,7 +271,7 @@ def test_reports_hold_hostile_content_as_text(folder, capsys, monkeypatch, tmp_p
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     names = {name: str(tmp_path / name) for name in ("markdown", "junit", "sarif")}
     assert main(GateOptions(run="hostile.jsonl", **names)) == 3
-    verdict, *commands = capsys.readouterr().out.splitlines()
+    verdict, *commands = unwrap(capsys.readouterr().out).splitlines()
     assert verdict.startswith("failed: ")
     assert [line.partition(" ")[0] for line in commands] == ["::error", "::warning"]
     assert "\x1b" not in "".join(commands)

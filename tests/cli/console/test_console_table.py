@@ -29,7 +29,7 @@ def written(put, *, plain):
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out)
-        page = Page(60)
+        page = Page()
         if not plain:
             patch.setattr("assay.cli.console.console_table.NARROW", NOTHING)
             page._soft_wrap, page._opened = None, page._console

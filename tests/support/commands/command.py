@@ -8,6 +8,7 @@ import select
 import subprocess
 import time
 
+from assay.cli.console.console import WIDEST, columns_of
 from support.runner import forkserver
 from support.waiting import PATIENCE
 
@@ -15,10 +16,11 @@ PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
 
 
 class CommandResult:
-    """The exit code of a command and its output, which never has a traceback."""
+    """The exit code of a command and its output, which never has a traceback. `out` and `err` have whole lines."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
+        self.code, self.out, self.err = code, unwrap(out), unwrap(err)
+        self.wrapped_out, self.wrapped_err = out, err
         assert "Traceback" not in out + err, err
         assert code >= 0, f"ended by signal {-code}: {err}"
 
@@ -26,6 +28,22 @@ class CommandResult:
     def messages(self) -> list[str]:
         """Its lines on standard error, progress aside."""
         return [line for line in self.err.splitlines() if not PROGRESS.match(line)]
+
+
+def unwrap(text):
+    """The lines as they were before they wrapped: a later line is indented, and begins with a word that had no room."""
+    whole, last = [], ""
+    for line in text.split("\n"):
+        room = WIDEST - columns_of(last)
+        deeper = (
+            last.strip() and len(line) - len(line.lstrip(" ")) >= 2 and not last.startswith(("{", "[", "|"))
+        )
+        if deeper and 0 <= room <= columns_of(line.split()[0] if line.split() else ""):
+            whole[-1] += f" {line.strip(' ')}"
+        else:
+            whole.append(line)
+        last = line
+    return "\n".join(whole)
 
 
 class Command:

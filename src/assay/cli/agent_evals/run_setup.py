@@ -18,7 +18,7 @@ from assay.agenteval.results.baseline import BaselineRun, Comparison, TaskChange
 from assay.agenteval.results.detail import detail_of
 from assay.agenteval.suites.suite_store import suite_digest
 from assay.checks.safety.tool_policy import policy_document
-from assay.cli.console.console import FILE_INTERVAL, TERMINAL_INTERVAL, count_of, echo_err
+from assay.cli.console.console import FILE_INTERVAL, TERMINAL_INTERVAL, count_of, echo_err, width_of, wrap
 from assay.cli.console.console_table import Page, Table, cell
 from assay.comparison.compare import PairComparison
 from assay.comparison.wording import verdict_line
@@ -192,7 +192,8 @@ class RunProgress:
             "" if latency is UNSET else f"  {latency / 1000:.1f} s" if latency >= 100 else f"  {latency} ms"
         )
         self.clear()
-        self._write(f"  {mark} {one_line(id)}  {score}{took}\n")
+        line = f"  {mark} {one_line(id)}  {score}{took}"
+        self._write("".join(f"{part}\n" for part in wrap(line, width_of(self._stream))))
 
     def _show(self) -> None:
         now = time.monotonic()

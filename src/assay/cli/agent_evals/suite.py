@@ -69,7 +69,7 @@ def show(*, file: str, json: bool) -> None:
     if json:
         echo_json(msgspec.json.encode(document))
         return
-    page = Page(120, soft_wrap=False)
+    page = Page(soft_wrap=False)
     page.put(f"{document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
     for line in _description(document):
         page.put(line)

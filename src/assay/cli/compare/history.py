@@ -1,6 +1,5 @@
 """`assay history`: the scores of a suite over the versions of an agent, as a table with a small chart."""
 
-import sys
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -74,7 +73,7 @@ def show(history: SuiteHistory) -> None:
     rows = history.rows[::-1]
     page.put(f"{history.suite_id}: {count_of(len(rows), 'run')}{', the newest' if history.more else ''}")
     tables = [_table(rows, CHARTS[0]), *(_table(rows, columns, terse=True) for columns in CHARTS)]
-    fits = [table for table in tables if not sys.stdout.isatty() or page.width_of(table) <= page.width]
+    fits = [table for table in tables if page.width_of(table) <= page.width]
     page.put_table((fits or tables[-1:])[0])
     if history.more:
         page.put("older runs exist: --limit N shows more")

@@ -13,7 +13,7 @@ from typing import TextIO
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 from assay.terminal import count_of as count_of
 
-_NEXT = re.compile("(?:assay: )?(?:next|then): ")
+_NEXT = re.compile("(?:assay: )?(?:next|then|measure it again): ")
 TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
 
 
@@ -49,7 +49,7 @@ def echo_rows(rows: list[tuple[str, ...]]) -> None:
     cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        _print("  ".join(map(str.ljust, row, widths)).rstrip(), sys.stdout)
+        _print_lines("  ".join(map(str.ljust, row, widths)).rstrip(), sys.stdout)
 
 
 def echo_json(document: bytes | str, stream: TextIO | None = None) -> None:
@@ -64,10 +64,10 @@ def echo_text(text: str) -> None:
 
 
 def _print_lines(text: str, stream: TextIO) -> None:
-    """Print lines. On a terminal they wrap at words; a command that may be copied stays whole."""
+    """Print lines that wrap at words. A command may be copied: a line of it that goes on ends with a backslash."""
     width = width_of(stream)
     for line in text.split("\n"):
-        for part in [line] if _NEXT.match(line) else wrap(line, width):
+        for part in wrap_command(line, width) if _NEXT.match(line) else wrap(line, width):
             _print(part, stream)
 
 
@@ -160,59 +160,84 @@ class ProgressLine:
             self._stream.flush()
 
 
-# Lines for a terminal: they wrap at words, a number keeps its unit, and a later line is indented.
+# Lines: they wrap at words, a number keeps its unit, and a later line is indented. JSON and rows of CSV do not wrap.
 
-MIN_WIDTH = 20
+WIDEST, MIN_WIDTH = 120, 20  # columns of a line
 _BREAK = re.compile(
     r" +(?!(?:ms|s|min|h|%|of|MB|kB)\b)|(?<![0-9]) +"
 )  # no break between a number and its unit
 
 
-def width_of(stream: TextIO) -> int | None:
-    """The columns of a terminal; None if the stream is not a terminal, so that lines of a file never wrap."""
+def width_of(stream: TextIO) -> int:
+    """The columns of a line: those of the terminal, at most `WIDEST`; and `WIDEST` in a file or a pipe."""
     if not stream.isatty():
-        return None
+        return WIDEST
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         columns = 0
     given = os.environ.get("COLUMNS", "")
     columns = int(given) if given.isdigit() and int(given) else columns
-    return max(columns, MIN_WIDTH) if columns else None
+    return max(min(columns or WIDEST, WIDEST), MIN_WIDTH)
 
 
-def wrap(text: str, width: int | None, indent: str | None = None) -> list[str]:
+def wrap(text: str, width: int, indent: str | None = None) -> list[str]:
     """
-    The lines of one line of text. A word that is wider than the line, such as a command's id, stays whole.
+    The lines of one line of text, none wider than `width`. Only spaces are lost, where a line ends. A word that is
+    wider than a line goes on in the next; only an address stays whole, so that it can be copied.
 
-    A later line begins with `indent`. Default: the indent of the text and two more columns.
+    A later line begins with `indent`, at most half a line. Default: the indent of the text and two more columns.
     """
-    if width is None or columns_of(text) <= width:
+    if columns_of(text) <= width:
         return [text]
     starts = break_points(text, width, indent)
-    own = later_indent(text) if indent is None else indent
+    own = later_indent(text, width, indent)
     lines = [text[at:end].rstrip(" ") for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]
     return [lines[0], *(own + line for line in lines[1:])]
 
 
+def wrap_command(text: str, width: int) -> list[str]:
+    """The lines of a command, each but the last with a backslash at its end. A word of it stays whole."""
+    lines: list[str] = []
+    for word in re.findall(r"""(?:'[^']*'|"[^"]*"|[^ ])+""", text):
+        if lines and columns_of(f"{lines[-1]} {word} \\") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word if not lines else f"  {word}")
+    return [text] if columns_of(text) <= width else [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
 def break_points(text: str, width: int, indent: str | None = None) -> list[int]:
     """Where the later lines of a text begin."""
-    later = len(later_indent(text) if indent is None else indent)
-    first = len(text) - len(text.lstrip(" "))
+    later = width - len(later_indent(text, width, indent))
     points: list[int] = []
     start, last, room = 0, None, width
-    for match in [*_BREAK.finditer(text, first), None]:
-        end = len(text) if match is None else match.start()
-        if columns_of(text[start:end]) > room and last is not None:
+    for match in [*_BREAK.finditer(text, len(text) - len(text.lstrip(" "))), None]:
+        end = len(text.rstrip(" ")) if match is None else match.start()
+        if last is not None and _fit(text, start, end, room) < end:
             points.append(last)
-            start, room = last, max(width - later, MIN_WIDTH // 2)
+            start, room = last, later
+        while (fitting := _fit(text, start, end, room)) < end and "://" not in text[start:end]:
+            points.append(fitting)
+            start, room = fitting, later
         last = None if match is None else match.end()
     return points
 
 
-def later_indent(text: str) -> str:
+def _fit(text: str, start: int, end: int, room: int) -> int:
+    """The end of the part of `text[start:end]` that fits; it has at least one character."""
+    if text.isascii():
+        return min(end, start + room)
+    for at in range(start, end):
+        room -= _columns(text[at])
+        if room < 0 and at > start:
+            return at
+    return end
+
+
+def later_indent(text: str, width: int, indent: str | None = None) -> str:
     """The indent of the lines after the first."""
-    return " " * (len(text) - len(text.lstrip(" ")) + 2)
+    return (" " * (len(text) - len(text.lstrip(" ")) + 2) if indent is None else indent)[: width // 2]
 
 
 def columns_of(text: str) -> int:

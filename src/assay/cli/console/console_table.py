@@ -9,14 +9,13 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from assay.cli.console.console import break_points, echo_text, later_indent, width_of
+from assay.cli.console.console import WIDEST, break_points, echo_text, later_indent, width_of, wrap
 from assay.terminal import one_line
 
 if TYPE_CHECKING:
     from rich import table, text
     from rich.console import Console
 
-FILE_WIDTH = 200  # columns where standard output is not a terminal
 UNLIMITED = 10_000
 NARROW = re.compile("[ -~–—×±…·•✓✗°µ←→↑↓]*")  # characters that certainly take one column each
 
@@ -103,32 +102,31 @@ class Table:
 
 
 class Page:
-    """Standard output as wide as the terminal; without color and `file_width` wide if it is not a terminal."""
+    """Standard output as wide as the terminal, at most `WIDEST`; without color if it is not a terminal."""
 
-    def __init__(self, file_width: int = FILE_WIDTH, *, soft_wrap: bool = True) -> None:
-        self._file_width, self._soft_wrap = file_width, soft_wrap
+    def __init__(self, *, soft_wrap: bool = True) -> None:
+        self._soft_wrap = soft_wrap
         self._plain = not sys.stdout.isatty()
         self._opened: Console | None = None
 
     @property
     def width(self) -> int:
-        return self._file_width if self._plain else self._console.width
+        return width_of(sys.stdout)
 
     def put(self, text: str | Text, style: str = "", indent: str | None = None) -> None:
-        """Print one line. On a terminal it wraps at words; a later line begins with `indent`."""
+        """Print one line. It wraps at words; a later line begins with `indent`."""
         line = cell(text, style) if isinstance(text, str) else text
         if self._plain and self._soft_wrap:
-            echo_text(f"{line.plain.rstrip()}\n")
+            echo_text("".join(f"{part}\n" for part in wrap(line.plain.rstrip(), self.width, indent)))
             return
-        width = width_of(sys.stdout)
-        points = [] if width is None else break_points(line.plain, width, indent)
-        own = later_indent(line.plain) if indent is None else indent
+        points = break_points(line.plain, self.width, indent)
+        own = later_indent(line.plain, self.width, indent)
         for at, part in enumerate(line.rich().divide(points)):
             part.rstrip()
             self._console.print(part if at == 0 else Text(own).rich() + part)
 
     def put_indented(self, label: str, text: str, style: str = "") -> None:
-        """Print a label and a text beside it. On a terminal the text wraps in its own column."""
+        """Print a label and a text beside it. The text wraps in its own column."""
         self.put(f"{label}{text}", style, " " * len(label))
 
     def width_of(self, rows: Table) -> int:
@@ -143,8 +141,9 @@ class Page:
     def put_table(self, rows: Table, folds: int = 0) -> None:
         """
         Print a table. `folds` of its columns of text may fold into several lines; all others stay in one line a row.
+        Where even `WIDEST` columns are too few, its texts fold.
         """
-        self._print(rows, max(self.width, self.width_of(rows) - folds))
+        self._print(rows, min(max(self.width, self.width_of(rows) - folds), WIDEST))
 
     def print(self, rows: Table) -> None:
         """Print a table. Its columns of text fold where it is wider than the page."""
@@ -165,6 +164,6 @@ class Page:
         if self._opened is None:
             from rich.console import Console  # deferred import
 
-            size: dict[str, Any] = {"width": self._file_width, "color_system": None} if self._plain else {}
-            self._opened = Console(highlight=False, soft_wrap=self._soft_wrap, **size)
+            color: dict[str, Any] = {"color_system": None} if self._plain else {}
+            self._opened = Console(highlight=False, soft_wrap=self._soft_wrap, width=self.width, **color)
         return self._opened

@@ -1,6 +1,5 @@
 """The table of an evaluation: per check how many cases passed, failed, errored or were skipped, with 95% intervals."""
 
-import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -157,7 +156,7 @@ def _put_counts(page: Page, tally: Tally) -> None:
     fold.
     """
     table = _table(tally, {})
-    if page.width_of(table) <= page.width or not sys.stdout.isatty():
+    if page.width_of(table) <= page.width:
         page.put_table(table)
         return
     empty = {name for name in ("error", "skip") if not any(getattr(row, name) for row in tally.rows.values())}

@@ -32,7 +32,6 @@ from assay.stats.number_text import cost_text, format_usd, milliseconds_text, ra
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
 NOTHING: Mapping[str, object] = MappingProxyType({})
-FILE_WIDTH = 120  # columns where standard output is not a terminal
 
 
 async def show(store: Store, run: Run, *, reasons: int = 50, ks: Sequence[int] = ()) -> EvalDetail:
@@ -49,7 +48,7 @@ async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
 
 def display(detail: EvalDetail, hint: str | None = None, ks: Sequence[int] = ()) -> None:
     """Print a scorecard. `hint` says where the details of a run on another host are; `ks` are those of `--k`."""
-    report, page = detail.report, Page(FILE_WIDTH)
+    report, page = detail.report, Page()
     trials = f" × {report.trials} trials" if report.trials > 1 else ""
     page.put(
         f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"

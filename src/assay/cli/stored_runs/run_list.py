@@ -17,7 +17,7 @@ from assay.agenteval.planning.run_header import SUITE_TOTAL
 from assay.agenteval.results.eval_statistics import SCORED, read_statistics
 from assay.checks import STANDARD
 from assay.cli.console.console import echo, echo_json
-from assay.cli.console.console_table import Page, Table, cell
+from assay.cli.console.console_table import Page
 from assay.cli.render import verdicts
 from assay.errors import UsageError
 from assay.fep.records.run_header import KIND
@@ -109,16 +109,16 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 
 
 def show_rows(rows: list[RunRow]) -> None:
-    """Print one line per run. On a terminal that is too narrow, print the name, agent and tags in a second line."""
-    page = Page()
-    table = _wide_table(rows)
-    if page.width_of(table) <= page.width or not sys.stdout.isatty():
-        page.put_table(table)
-        return
-    ids = short_ids([row.run.id for row in rows])
-    columns = [("run", *ids), ("status", *(row.run.status for row in rows))]
-    columns += [("score", *map(_outcome, rows)), ("cases", *map(_cases, rows))]
-    columns += [("cost", *map(_cost, rows)), ("age", *(_age(row.run.created) for row in rows))]
+    """
+    Print one line per run, and a second one with its name, experiment, agent and tags. A terminal shows short ids and
+    ages; a file has whole ids and times.
+    """
+    page, to_file = Page(), not sys.stdout.isatty()
+    ids = [row.run.id for row in rows]
+    times = ("created", *(f"{row.run.created:%Y-%m-%d %H:%M:%S}" for row in rows))
+    columns = [("run", *(ids if to_file else short_ids(ids))), ("status", *(row.run.status for row in rows))]
+    columns += [("score", *map(_outcome, rows)), ("cases", *map(_cases, rows)), ("cost", *map(_cost, rows))]
+    columns.append(times if to_file else ("age", *(_age(row.run.created) for row in rows)))
     widths = [max(map(len, column)) for column in columns]
     below: list[tuple[str, ...]] = []  # columns that go to the second line
     while sum(widths) + 2 * (len(widths) - 1) > page.width and len(columns) > LEAST_COLUMNS:
@@ -132,31 +132,6 @@ def show_rows(rows: list[RunRow]) -> None:
         more = [f"{column[0]} {column[at]}" for column in below if column[at] != "–"]
         if about := _about(row, more, tenant=several):
             page.put(f"  {about}", "dim")
-
-
-def _wide_table(rows: list[RunRow]) -> Table:
-    table = Table(header_style="bold")
-    several = len({row.run.tenant for row in rows}) > 1
-    named = any(row.name for row in rows)
-    names = ["run", *(("name",) if named else ()), *(("tenant",) if several else ())]
-    names += ["status", "experiment", "agent"]
-    for name in names:
-        table.add_column(name, no_wrap=True)
-    for name in ("score", "cases", "not measured", "cost", "created"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("tags", no_wrap=True)
-    for row in rows:
-        run = row.run
-        before = ((cell(row.name or "–"),) if named else ()) + ((run.tenant,) if several else ())
-        unmeasured = "–" if row.total is None else f"{row.unmeasured:,}"
-        if row.never_reached:
-            unmeasured += f" ({row.never_reached:,} never reached)"
-        created = f"{run.created:%Y-%m-%d %H:%M:%S}"
-        table.add_row(
-            run.id, *before, run.status, run.name or "–", row.agent or "–", _outcome(row), _cases(row), unmeasured,
-            _cost(row), created, cell(", ".join(row.tags) or "–"),
-        )  # fmt: skip
-    return table
 
 
 def short_ids(ids: list[str]) -> list[str]:

@@ -89,6 +89,26 @@ def test_a_report_of_two_results_compares_them(runs, home):
     assert "5 worse, 0 better, 2 unchanged" in redacted
 
 
+def test_a_report_takes_what_to_slice_by():
+    tags = [["late"] if at % 2 else [] for at in range(8)]
+    cases = [{"id": f"c{at}", "input": at, "topic": f"t{at % 2}", "tags": tags[at]} for at in range(8)]
+    first, second = (
+        assay.evaluate_sync(cases, [{"value": "yes" if at < passes else "no"} for at in range(8)], CHECKS[:1])
+        for passes in (4, 6)
+    )
+    (slice,) = (one for one in first.slices("topic") if one.name == "t1")
+    row = f"| t1 | 4 | {slice.case_pass_rate:.1%} ("
+    assert row in assay.report(first, by="topic")
+    assert "| by tag |" not in assay.report(first, by=["topic"])
+    assert assay.report(first, second).count("| by tag |") == 3  # of the comparison, and of each run
+    with pytest.raises(UsageError, match=r"^by='topci': no case has a value there; .* did you mean topic\?$"):
+        assay.report(first, by="topci")
+    with pytest.raises(
+        UsageError, match=r"^by: expected the name of a member, or a list of names, got a number"
+    ):
+        assay.report(first, by=3)
+
+
 def test_a_report_in_html_has_the_data(runs, home):
     if not (page_folder() / "report.html").is_file():
         pytest.skip("the page is not built here")

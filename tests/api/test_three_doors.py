@@ -171,10 +171,11 @@ def test_a_report_is_the_same_through_every_door(doors, printed, library, row):
         assert (shown["rows"], shown["total"], shown["counts"]) == (
             asked["cases"], asked["matching"], asked["counts"],
         )  # fmt: skip
+        assert [one["name"] for one in shown["slices"]] == ["t0", "t1"]
         for position, detail in [*shown["details"].items()][:2]:
             assert detail == client.get(f"{path}/cases/{position}").json()
     params = {"runs": ",".join(runs), "limit": ENOUGH}
-    view = client.get("/v1/host/assay/comparison", params={"runs": ",".join(runs)}).json()
+    view = client.get("/v1/host/assay/comparison", params={"runs": ",".join(runs), "by": "tag"}).json()
     assert data["comparison"]["view"] == view
     for change, lists in data["comparison"]["cases"][runs[1]].items():
         cases = client.get("/v1/host/assay/comparison/cases", params=params | {"change": change}).json()

@@ -50,12 +50,14 @@ class ReportRequest(NamedTuple):
     tenant: str | None
     redact: bool
     limit: int
+    by: tuple[str, ...] = ()
 
 
 @overload
 def report(
     *runs: Results,
     output: str | PathLike[str],
+    by: str | Sequence[str] = (),
     redact: bool = False,
     limit: int = 1_000,
     tenant: str | None = None,
@@ -64,13 +66,19 @@ def report(
 
 @overload
 def report(
-    *runs: Results, output: None = None, redact: bool = False, limit: int = 1_000, tenant: str | None = None
+    *runs: Results,
+    output: None = None,
+    by: str | Sequence[str] = (),
+    redact: bool = False,
+    limit: int = 1_000,
+    tenant: str | None = None,
 ) -> str: ...
 
 
 def report(
     *runs: Results,
     output: str | PathLike[str] | None = None,
+    by: str | Sequence[str] = (),
     redact: bool = False,
     limit: int = 1_000,
     tenant: str | None = None,
@@ -81,12 +89,12 @@ def report(
         assay.report(before, after, output="report.html")
 
     Each run is what `compare` takes; an agent eval is the id of its stored run. Without `output` it returns the text of
-    the report in Markdown. `redact` leaves out ids, inputs, outputs, reasons and tags. `limit` is the number of cases
-    of a run, failures first.
+    the report in Markdown. `by` names slices, as for `assay report --by`. `redact` leaves out ids, inputs, outputs,
+    reasons, tags and slices. `limit` is the number of cases of a run, failures first.
     """
-    check_arguments(output=output, limit=limit, tenant=tenant)
-    name = None if output is None else fspath(output)
-    _, text = make_report(ReportRequest(runs, name, tenant, redact=redact, limit=limit))
+    check_arguments(output=output, by=by, limit=limit, tenant=tenant)
+    name, names = None if output is None else fspath(output), (by,) if isinstance(by, str) else tuple(by)
+    _, text = make_report(ReportRequest(runs, name, tenant, redact=redact, limit=limit, by=names))
     return text if name is None else Path(name)
 
 
@@ -119,7 +127,7 @@ def _write(name: str, data: bytes) -> None:
 
 
 async def _read(request: ReportRequest, *, details: bool) -> Report:
-    options = ReportOptions(redact=request.redact, limit=request.limit, details=details)
+    options = ReportOptions(redact=request.redact, limit=request.limit, details=details, by=request.by)
     async with _open(request.runs, request.tenant) as (store, runs):
         for at, run in enumerate(runs):
             if run.id in [one.id for one in runs[:at]]:

@@ -289,8 +289,8 @@ def _result_of(row: JSON) -> JSON:
     case: JSON = {name: value for name, value in row.items() if name not in COLUMNS and name != MEMBER}
     case["id"] = cell_text(row.get("test_case_id"))
     case |= {name: _value(row[name]) for name in ("input", "expected") if name in row}
-    if "tags" in row:
-        case["metadata"] = {"tags": cell_text(row["tags"]).split(", ")}
+    if tags := cell_text(row.get("tags")):
+        case["metadata"] = {"tags": tags.split(", ")}
     numbers = {name: _number(row.get(name)) for name in ("trial", "cost_usd", "latency_ms")}
     metadata = {name: number for name, number in numbers.items() if number is not None}
     return {

@@ -131,15 +131,24 @@ class StoredSource(RunSource):
             yield self.name, line
 
 
+def require_slices(scores: Sequence[RunScores]) -> None:
+    """Refuse a dimension that no case of any run has. Raises UsageError."""
+    members = dict.fromkeys(name for run in scores for name in run.members)
+    for one in scores[0].options.dimensions:
+        require_values(one.name, slices_by(scores, one.name), members)
+
+
+def slices_by(scores: Sequence[RunScores], dimension: str) -> set[str]:
+    """The names of the slices of all runs."""
+    return {name for run in scores for names in run.slice_sets[dimension] for name in names}
+
+
 async def compare_sources(
     sources: Sequence[RunSource], scores: Sequence[RunScores], margin: float | None, limit: int
 ) -> RunComparison:
     """Compare each source with the first, with the reasons of the cases that are listed."""
     require("a comparison", "compare")
-    members = dict.fromkeys(name for run in scores for name in run.members)
-    for one in scores[0].options.dimensions:
-        slices = {name for run in scores for names in run.slice_sets[one.name] for name in names}
-        require_values(one.name, slices, members)
+    require_slices(scores)
     compared = await in_thread(lambda: compare_runs(scores, margin=margin, limit=limit))
     pairs = list(compared.comparisons)
     for at, pair in enumerate(pairs):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.protocol.results import TestCaseResult
-from assay.results.slices import SliceSink, note_members, read_dimension, require_values
+from assay.results.slices import SliceSink, read_dimension
 from assay.stats.intervals import Rate, RateMethod
 from assay.stats.number_text import range_text, score_text
 
@@ -53,13 +53,9 @@ class Slice(Struct, frozen=True, kw_only=True):
 def slices_of(results: Iterable[TestCaseResult], by: Sequence[str]) -> list[Slice]:
     """The slices of every name in `by`, as `assay evaluate --by` prints them. Raises UsageError."""
     sink = SliceSink(list({one.name: one for one in map(read_dimension, by)}.values()))
-    members: dict[str, None] = {}
     for result in results:
         sink.write(msgspec.json.encode(result))
-        note_members(result.execution_context.test_case, members)
-    rates = list(sink.rates())
-    for name in dict.fromkeys(one.dimension for one in rates):
-        require_values(name, (one.name for one in rates if one.dimension == name), members)
+    sink.require_values()
     return [
         Slice(
             by=one.dimension,
@@ -69,5 +65,5 @@ def slices_of(results: Iterable[TestCaseResult], by: Sequence[str]) -> list[Slic
             pass_rate=None if one.pass_rate is None else PassRate.of(one.pass_rate),
             case_pass_rate=None if one.case_pass_rate is None else PassRate.of(one.case_pass_rate),
         )
-        for one in rates
+        for one in sink.rates()
     ]

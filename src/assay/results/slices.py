@@ -8,6 +8,7 @@ import msgspec
 from assay import jsonpath
 from assay.errors import EnvironmentFailure, MalformedPath, PathFault, UsageError
 from assay.errors.door import place_of
+from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.columns import BLOCK, SpillFile
@@ -87,7 +88,11 @@ def listed_members(names: Iterable[str]) -> str:
 def require_values(dimension: str, slices: Iterable[str], members: Iterable[str]) -> None:
     """Refuse a name that no case has: it is mistyped. Cases without any tag are no mistake. Raises UsageError."""
     if dimension != "tag" and set(slices) == {NONE}:
-        raise UsageError(f"{place_of('by', dimension)}: no case has a value there; {listed_members(members)}")
+        known = list(members)
+        raise UsageError(
+            f"{place_of('by', dimension)}: no case has a value there; {listed_members(known)}"
+            f"{did_you_mean(dimension, known, before='; ')}"
+        )
 
 
 class SliceRates(NamedTuple):
@@ -130,6 +135,7 @@ class SliceSink:
 
     def __init__(self, dimensions: Sequence[Dimension]) -> None:
         self._dimensions = dimensions
+        self.members: dict[str, None] = {}  # of the cases, for a refusal
         self._slices: dict[tuple[str, str], _Slice] = {}
         self._aside = SpillFile()
         self._loose = self._held = 0
@@ -138,6 +144,7 @@ class SliceSink:
         case = _decode(line)
         context, results = case["execution_context"], case["check_results"]
         labels = _labels(results)
+        note_members(context["test_case"], self.members)
         for dimension in self._dimensions:
             for name in dimension.slices_of(context):
                 self._count(self._slice(dimension.name, name).of(labels, self._aside), context, results)
@@ -186,6 +193,11 @@ class SliceSink:
             passed = sum(row.passed for row in one.rows.values())
             failed = sum(row.failed for row in one.rows.values())
             yield SliceRates(dimension, name, passed, failed, statistics_of(columns, {}).statistics)
+
+    def require_values(self) -> None:
+        """Refuse a dimension that no case has. Raises UsageError."""
+        for dimension in dict.fromkeys(dimension for dimension, _ in self._slices):
+            require_values(dimension, (name for by, name in self._slices if by == dimension), self.members)
 
     def flush(self) -> None:
         """Nothing is written to a file."""

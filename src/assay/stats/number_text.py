@@ -3,6 +3,8 @@
 from math import floor, log10
 from typing import Literal
 
+from assay.stats.intervals import Rate
+
 Scale = Literal["rate", "score", "number"]  # a share in percent, a score from 0 to 1, any number
 
 
@@ -42,6 +44,11 @@ def range_text(low: float | None, high: float | None, scale: Scale) -> str:
         return "–"
     first = value_text(low, scale)
     return f"{first.removesuffix('%')}–{value_text(high, scale)}"
+
+
+def rate_text(rate: Rate | None) -> str:
+    """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
+    return "–" if rate is None else f"{percent(rate.rate)} ({range_text(rate.low, rate.high, 'rate')})"
 
 
 def format_usd(amount: float) -> str:

@@ -109,6 +109,99 @@ def test_a_redacted_report_has_no_content(command, stored, name):
     assert canaries.found_in(one) == set()
 
 
+TOPICS = ("law", "tax")
+RUN_TABLE = "| by {} | cases | cases passed (95%) | checks passed (95%) |"
+PAIR_TABLE = "| by {} | cases | before | after | difference (adjusted) | verdict |"
+
+
+def save_tagged(command, folder, tags, passes=4):
+    """Store an evaluation of eight cases with these tags and a topic, of which the first ones pass."""
+    lines = [
+        {
+            "test_case": {"id": f"c{at}", "input": f"q{at}", "expected": "yes", "tags": tags(at), "topic": TOPICS[at % 2]},
+            "output": {"value": "yes" if at < passes else "no"},
+        }
+        for at in range(8)
+    ]  # fmt: skip
+    (folder / "tagged.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "checks.json").write_text(json.dumps(CHECKS))
+    done = command(
+        "evaluate", "--contexts", "tagged.jsonl", "--checks", "checks.json", "--save", "--by", "topic",
+        "-o", f"{passes}.jsonl", "-o", f"{passes}.csv", folder=folder,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    return done.out
+
+
+@pytest.mark.parametrize(
+    ("tags", "names"),
+    [
+        (lambda at: [TOPICS[at % 2]], ["law", "tax"]),
+        (lambda at: ["law"] if at % 2 else [], ["law", "(none)"]),
+        (lambda at: ["law", "tax"], ["law", "tax"]),
+        (lambda at: ["law"], []),
+        (lambda at: None, []),
+        (lambda at: [f"{at}-{number}" for number in range(200)], []),  # more slices than there may be
+    ],
+)
+def test_a_report_has_the_slices_by_tag_if_tags_tell_cases_apart(command, tmp_path, tags, names):
+    save_tagged(command, tmp_path, tags)
+    text = write(command, tmp_path, "run.md", "latest")[1]
+    rows = text.partition(RUN_TABLE.format("tag"))[2].partition("\n\n")[0].splitlines()[2:]
+    assert [line.split("|")[1].strip().replace("\\", "") for line in rows] == names
+    save_tagged(command, tmp_path, tags, passes=6)
+    pair = write(command, tmp_path, "pair.md", "previous", "latest")[1]
+    assert (PAIR_TABLE.format("tag") in pair) == bool(names)
+    assert pair.count(RUN_TABLE.format("tag")) == (2 if names else 0)
+
+
+def test_a_report_by_a_member_has_the_numbers_of_evaluate_and_compare(command, tmp_path):
+    printed = save_tagged(command, tmp_path, lambda at: [f"t{at}"])
+    save_tagged(command, tmp_path, lambda at: [f"t{at}"], passes=6)
+    runs = "previous", "latest"
+    text = write(command, tmp_path, "pair.md", *runs, "--by", "topic", "--by", "check")[1]
+    assert "by tag" not in text
+    numbers = re.search(r"law +(4) +(\S+ \(\S+\)) +(\S+ \(\S+\))", printed)
+    assert text.count(f"| law | {' | '.join(numbers.groups())} |") == 1  # of the first run
+    compared = json.loads(command("compare", *runs, "--by", "topic", "--json", folder=tmp_path).out)
+    verdicts = [one["result"]["verdict"] for one in compared["comparisons"][0]["slices"]]
+    rows = text.partition(PAIR_TABLE.format("topic"))[2].splitlines()[2:4]
+    assert [line.split(" | ")[-1].removesuffix(" |") for line in rows] == verdicts
+    assert rows[0].startswith("| law | 4 | 0.50 | 0.75 | \\+0.25 (")
+    assert text.index("by topic") < text.index("<details>")
+    assert PAIR_TABLE.format("check") in text
+    for one in ("4.jsonl", "4.csv"):
+        assert RUN_TABLE.format("tag") in write(command, tmp_path, "file.md", one)[1]
+
+
+def test_a_redacted_report_has_slices_by_check_alone(command, tmp_path):
+    for passes in (4, 6):
+        save_tagged(command, tmp_path, lambda at: [TOPICS[at % 2]], passes)
+    by = ("--by", "topic", "--by", "check", "--redact")
+    text = write(command, tmp_path, "pair.md", "previous", "latest", *by)[1]
+    assert PAIR_TABLE.format("check") in text
+    assert [word for word in (*TOPICS, "by tag", "by topic") if word in text] == []
+    assert "by tag" not in write(command, tmp_path, "run.md", "latest", "--redact")[1]
+
+
+def test_a_name_that_no_case_has_is_refused_with_the_nearest(command, tmp_path):
+    for passes in (4, 6):
+        save_tagged(command, tmp_path, lambda at: None, passes)
+    refused = "--by topci: no case has a value there; the members are tags, topic; did you mean topic?"
+    calls = [
+        (["latest", "--by", "topci"], refused),
+        (["previous", "latest", "--by", "topci"], refused),
+        (["latest", "--by", "topci", "--redact"], refused),
+        (["latest", "--by", "$.["], "--by: $.[ is not a path"),
+        (["latest", "--by", "a=b"], "--by: expected tag, the name of a member or a path"),
+        (["latest", "--by", "criterion"], "--by criterion: expected two runs or more: criteria are compared"),
+    ]
+    done = command.each([["report", *arguments, "-o", "r.md"] for arguments, _ in calls], folder=tmp_path)
+    for (_, words), one in zip(calls, done, strict=True):
+        assert (one.code, words in one.err) == (2, True), one.err
+    assert not (tmp_path / "r.md").exists()
+
+
 AGENT = """
 def answer(task, ctx):
     ctx.reason({reason!r})

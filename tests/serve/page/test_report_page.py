@@ -100,6 +100,26 @@ def test_a_report_has_the_corrections_of_an_evaluation(report, site):
     expect(drawer.get_by_role("button", name="Should pass")).to_have_count(0)
 
 
+def test_a_report_shows_the_slices_of_a_run_and_of_a_comparison(report, site):
+    cases = [{"id": f"c{n}", "input": n, "expected": "Paris", "tags": ["odd" if n % 2 else "<b>even"]} for n in range(20)]  # fmt: skip
+    runs = [
+        site.runs.evaluate(evaluation(cases, ["Paris" if n < right else "Lyon" for n in range(20)], [EXACT]))
+        for right in (10, 20)
+    ]
+    page = report(runs[0])
+    slices = page.get_by_role("region", name="By tag")
+    expect(slices.get_by_role("row").nth(1)).to_contain_text(re.compile(r"<b>even.*10.*50\.0%"))
+    expect(slices.get_by_role("row").nth(2)).to_be_in_viewport(ratio=0.9)
+    site.check_accessibility(page)
+    both = report(*runs, "--by", "tag", "--by", "check", width=390, height=844)
+    slices = both.get_by_role("region", name="By tag")
+    expect(slices.get_by_role("row").nth(2)).to_contain_text(re.compile(r"odd.*10.*0\.50.*1\.00"))
+    expect(slices.get_by_role("button")).to_have_count(0)  # the file has no list of cases by slice
+    expect(both.get_by_role("region", name="By check").get_by_role("row")).to_have_count(2)
+    assert both.evaluate("document.documentElement.scrollWidth") <= 390
+    site.check_accessibility(both)
+
+
 def test_a_comparison_opens_a_case_side_by_side(report, site):
     before = site.runs.evaluate(capitals(lambda number: number % 2), "before")
     after = site.runs.evaluate(capitals(lambda number: number != 3), "after")

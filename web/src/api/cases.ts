@@ -21,6 +21,15 @@ export interface CheckStats extends CheckColumn, CaseCounts {
   rateText: string;
 }
 
+/** The cases with one value, with their rates as texts. */
+export interface RunSlice {
+  by: string;
+  name: string;
+  cases: number;
+  casePassRate: string;
+  passRate: string;
+}
+
 export interface Overview {
   run: RunRow;
   bars: Bar[];
@@ -34,6 +43,7 @@ export interface Overview {
   effective?: { score: number | null; text: string | null; passed: boolean | null; passedCount: number; corrected: string[] };
   checks: CheckStats[];
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
+  slices?: RunSlice[]; // of a report
   about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown };
   links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string };
 }

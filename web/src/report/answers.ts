@@ -14,7 +14,7 @@ export function answersOf(report: Report): (path: string, options: RequestOption
     const [, id, rest] = /^\/v1\/host\/assay\/runs\/([^/]+)\/(.+)$/.exec(path) ?? [];
     const run = id === undefined ? undefined : runs.get(decodeURIComponent(id));
     if (run !== undefined && rest !== undefined) {
-      if (rest === "overview") return run.overview;
+      if (rest === "overview") return { ...run.overview, slices: run.slices };
       if (rest === "cases:query") return pageOf(run, body as CasesQuery);
       if (rest === "cases:search") return searchIn(run, (body as { text?: string }).text ?? "");
       if (rest.startsWith("cases/")) return detailOf(report, run, rest.slice("cases/".length));

@@ -1,5 +1,5 @@
 /** The data that `assay report` put into this document: answers of the REST API. */
-import type { CaseDetail, CaseRow, CasesAnswer, Overview } from "~/api/cases";
+import type { CaseDetail, CaseRow, CasesAnswer, Overview, RunSlice } from "~/api/cases";
 import type { ComparedCases, ComparisonView } from "~/api/comparison";
 
 export interface ReportRun {
@@ -8,6 +8,7 @@ export interface ReportRun {
   total: number;
   counts: CasesAnswer["counts"]; // of all rows
   details: Record<string, CaseDetail>;
+  slices: RunSlice[];
 }
 
 export interface Report {

@@ -150,6 +150,14 @@ def report(
         ),
     ],
     output: Annotated[str, typer.Option("-o", "--output", help="File to write: .html or .md.", metavar="F")],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Slices by tag, check, criterion, or value of a member or path (repeatable). Default: tag.",
+            metavar="PATH",
+            show_default=False,
+        ),
+    ] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Leave out ids, inputs, outputs, reasons and tags.")
     ] = False,
@@ -168,4 +176,4 @@ def report(
     from assay.api.report import ReportRequest
     from assay.cli.compare.report import main
 
-    main(ReportRequest(tuple(runs), output, tenant, redact=redact, limit=limit))
+    main(ReportRequest(tuple(runs), output, tenant, redact=redact, limit=limit, by=tuple(by or ())))

@@ -132,8 +132,8 @@ shows.
     assay report eval_4f2c latest -o report.md
 
 The file has the views of the page. It needs no server and loads nothing from elsewhere. With two or more runs it
-compares each with the first. It has the first --limit cases of each run, failures first, and says so. --redact leaves
-out the content of the cases: ids, inputs, outputs, reasons and tags.
+compares each with the first. It has the first --limit cases of each run, failures first, and slices by tag or by what
+--by names. --redact leaves out the content of the cases: ids, inputs, outputs, reasons and tags, and slices by them.
 
 Exit codes: 0 written, whatever the verdict is; 1 the file could not be written, or the page is not built here (Markdown
 works without it); 2 wrong usage.

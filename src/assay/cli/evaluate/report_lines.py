@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.evaluate.bars import OPTION, BarResult
-from assay.cli.render.repeats import rate
 from assay.fep.outputs.failing_cases import FailingCase, FailingCases
 from assay.results.slices import SliceRates
-from assay.stats.number_text import percent
+from assay.stats.number_text import percent, rate_text
 
 MAX_REASON = 300  # characters
 MAX_TRIALS = 5  # numbers of trials in a line
@@ -69,7 +68,9 @@ def show_slices(slices: Sequence[SliceRates]) -> None:
             table.add_column(cell(name), justify="right" if at else "left", no_wrap=True)
         for one in every[:MAX_ROWS]:
             rated = one.case_pass_rate
-            table.add_row(one.name, f"{rated.cases:,}" if rated else "–", rate(rated), rate(one.pass_rate))
+            table.add_row(
+                one.name, f"{rated.cases:,}" if rated else "–", rate_text(rated), rate_text(one.pass_rate)
+            )
         page.put_table(table)
         if every[MAX_ROWS:]:
             page.put(f"  … and {len(every) - MAX_ROWS:,} more slices; --json has all of them")

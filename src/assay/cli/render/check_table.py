@@ -5,12 +5,12 @@ from typing import Any
 
 from assay.cli.console.console import case_count, count_of
 from assay.cli.console.console_table import Page, Table, cell
-from assay.cli.render.repeats import rate, repeat_line, select_ks
+from assay.cli.render.repeats import repeat_line, select_ks
 from assay.results.spending import Spending
 from assay.results.statistics import CheckStatistics, Statistics
 from assay.results.tally import CheckTally, Tally
 from assay.stats.intervals import METHOD_NAMES, Mean, Method, Rate
-from assay.stats.number_text import format_usd, percent, range_text, value_text
+from assay.stats.number_text import format_usd, percent, range_text, rate_text, value_text
 
 MAX_VALUES = 4  # values of a check that has no pass or fail
 FOLDED_WIDTH = 24  # columns that folded values need beside the counts
@@ -86,7 +86,7 @@ def _overall(tally: Tally, min_pass_rate: float | None) -> str | None:
     rated = tally.pass_rate()
     if rated is None:
         return None
-    text = f"pass rate {rate(rated)} over {count_of(rated.cases, 'case')}"
+    text = f"pass rate {rate_text(rated)} over {count_of(rated.cases, 'case')}"
     if min_pass_rate is None:
         return text
     return f"{text}, {'at least' if rated.rate >= min_pass_rate else 'below'} the bar of {percent(min_pass_rate)}"
@@ -99,8 +99,8 @@ def case_line(statistics: Statistics | None) -> str | None:
         return None
     cases = count_of(rated.cases, "case")
     if rated.of > rated.cases:  # a mean over cases, which may have unequal numbers of trials
-        return f"of {rated.of:,} trials of {cases}, {rate(rated)} passed all their checks"
-    return f"{round(rated.rate * rated.of):,} of {cases} passed all their checks: {rate(rated)}"
+        return f"of {rated.of:,} trials of {cases}, {rate_text(rated)} passed all their checks"
+    return f"{round(rated.rate * rated.of):,} of {cases} passed all their checks: {rate_text(rated)}"
 
 
 def repeat_lines(statistics: Statistics | None, ks: Sequence[int]) -> list[str]:
@@ -274,7 +274,7 @@ def _table(
             cell(f"{row.error:,}", style="yellow bold" if row.error else "dim"),
             cell(f"{row.skip:,}", style="yellow" if row.skip else "dim"),
             cell(f"{rated.cases:,}" if rated else "–"),
-            cell(rate(rated)),
+            cell(rate_text(rated)),
         ]
         cells = [one for name, one in zip(names, cells, strict=True) if name not in left_out]
         if values:

@@ -10,9 +10,9 @@ from assay.agenteval.scoring.safety_records import MODE
 from assay.checks.registry import Registry
 from assay.cli.console.console import count_of, echo_err
 from assay.cli.console.console_table import Page, Table, cell
-from assay.cli.render.repeats import rate
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.protocol.json_types import JSON
+from assay.stats.number_text import rate_text
 
 BAR = "--max-attack-success"
 LISTED = 50  # findings after a run; `assay show` lists more
@@ -29,7 +29,7 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
     if safety.attack_success_rate is None:
         page.put("attack success: no task was measured", "yellow")
     else:
-        shown = rate(safety.attack_success_rate)
+        shown = rate_text(safety.attack_success_rate)
         page.put(f"attack success {shown}: {safety.succeeded:,} of {count_of(safety.tasks, 'task')}")
     if safety.errors:
         page.put(f"not measured: a detector gave no answer for {count_of(safety.errors, 'task')}", "yellow")
@@ -56,7 +56,7 @@ def _kinds(safety: SafetyReport) -> Table:
         table.add_column(name, justify="right")
     table.add_column("rate (95%)", justify="right")
     for one in safety.kinds:
-        share = "not applicable" if one.rate is None else rate(one.rate)
+        share = "not applicable" if one.rate is None else rate_text(one.rate)
         table.add_row(
             one.kind,
             cell(one.severity, COLORS.get(one.severity, "")),

@@ -6,7 +6,7 @@ from typing import TypeVar
 from assay.cli.console.console import count_of
 from assay.errors import UsageError
 from assay.stats.intervals import METHOD_NAMES, Method, Rate
-from assay.stats.number_text import percent, range_text
+from assay.stats.number_text import rate_text
 
 MAX_SHOWN = 4  # of more k, only the first, the second and the last are shown
 Key = TypeVar("Key", str, int)
@@ -63,19 +63,13 @@ def repeat_line(
     if not ks and len(by_number) > MAX_SHOWN:
         shown = [*shown[:2], shown[-1]] if name == "pass^" else [shown[0], shown[-1]]
     texts = [
-        f"{name}{k} {rate(value)}" + (f" over {count_of(value.cases, noun)}" if value.cases < every else "")
+        f"{name}{k} {rate_text(value)}"
+        + (f" over {count_of(value.cases, noun)}" if value.cases < every else "")
         for k, value in ((k, by_number[k]) for k in shown if k in by_number)
     ]
     if not texts:
         return None
     return f"{', '.join(texts)} (95%)"
-
-
-def rate(value: Rate | None) -> str:
-    """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
-    if value is None:
-        return "–"
-    return f"{percent(value.rate)} ({range_text(value.low, value.high, 'rate')})"
 
 
 def method_line(methods: Iterable[Method]) -> str:

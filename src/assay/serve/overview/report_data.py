@@ -12,7 +12,6 @@ from assay.cases.pages import PageRequest, all_blocks, page_of
 from assay.cases.table import CaseFilter, CaseRow
 from assay.comparison.compare import CaseList, PairComparison
 from assay.comparison.page_view import LISTS, ComparedCase, ComparisonView, PairView
-from assay.comparison.run_scores import ReadOptions
 from assay.comparison.stored_runs import require_comparable
 from assay.comparison.wording import about_cases
 from assay.errors import NotFound
@@ -20,9 +19,17 @@ from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, CaseTotals, Run
 from assay.protocol.json_types import is_object
 from assay.serve.fep.comparison import ComparedCases, read_cases
-from assay.serve.fep.comparison_cache import ComparisonCache
 from assay.serve.overview.case_list import RowCounts, case_rows, row_counts
 from assay.serve.overview.case_reader import case_detail
+from assay.serve.overview.report_slices import (
+    WITHOUT_CONTENT,
+    ReportSlice,
+    SliceChoice,
+    compare_slices,
+    only_slices,
+    read_choice,
+    run_slices,
+)
 from assay.serve.overview.run_overview import labels_of, read_overview
 from assay.serve.overview.run_rows import RunRows
 from assay.version import __version__
@@ -43,6 +50,7 @@ class ReportRun(Struct, frozen=True, kw_only=True):
     total: int  # rows of cases that have a result
     counts: RowCounts  # of all these rows
     details: dict[str, Any]
+    slices: list[ReportSlice] = []
 
 
 class ReportComparison(Struct, frozen=True, kw_only=True):
@@ -65,6 +73,7 @@ class ReportOptions(Struct, frozen=True, kw_only=True):
     redact: bool
     limit: int
     details: bool  # whether the content of cases is read
+    by: tuple[str, ...] = ()  # what the slices are by; empty: the tags
 
 
 async def read_report(
@@ -74,13 +83,15 @@ async def read_report(
     for run in runs:
         require_comparable(run)
         await audit_read(evaluations.store, run, content=not options.redact)
-    compared = await _comparison(evaluations, runs, options) if len(runs) > 1 else None
+    choice = read_choice(options.by, runs, redact=options.redact)
+    compared = await _comparison(evaluations, runs, options, choice) if len(runs) > 1 else None
     budget = MAX_BYTES
     found: list[ReportRun] = []
     for run in runs:
         read = await _run(evaluations, run, now, options, _positions(run, runs[0], compared), budget)
+        slices = await run_slices(evaluations, run, choice, required=compared is None)
         budget -= sum(len(msgspec.json.encode(one)) for one in read.details.values())
-        found.append(read)
+        found.append(read if options.redact else msgspec.structs.replace(read, slices=slices))
     return Report(
         version=__version__,
         created_at=now,
@@ -164,9 +175,9 @@ def redacted_overview(document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _comparison(
-    evaluations: EvaluationService, runs: Sequence[Run], options: ReportOptions
+    evaluations: EvaluationService, runs: Sequence[Run], options: ReportOptions, choice: SliceChoice
 ) -> ReportComparison:
-    stored = await ComparisonCache().get(evaluations, runs, ReadOptions(None, (), ()))
+    stored, view = await compare_slices(evaluations, runs, choice)
     cases: dict[str, dict[str, ComparedCases]] = {}
     for at, run in enumerate(runs[1:], 1):
         lists = stored.lists(at, "", "")
@@ -174,7 +185,7 @@ async def _comparison(
             change: await read_cases(evaluations, (runs[0], run), lists, change, first=0, limit=options.limit)
             for change in CHANGES
         }
-    return ReportComparison(view=stored.view(None), cases=cases)
+    return ReportComparison(view=view, cases=cases)
 
 
 def _positions(run: Run, baseline: Run, compared: ReportComparison | None) -> list[int]:
@@ -189,10 +200,11 @@ def _positions(run: Run, baseline: Run, compared: ReportComparison | None) -> li
 
 
 def _without_content(compared: ReportComparison) -> ReportComparison:
-    """The comparison without ids of cases and reasons. A case is named by its position."""
-    pairs = [_pair_without_ids(pair) for pair in compared.view.comparison.comparisons]
-    words = [_words_without_ids(pair, view) for pair, view in zip(pairs, compared.view.pairs, strict=True)]
-    comparison = msgspec.structs.replace(compared.view.comparison, comparisons=tuple(pairs))
+    """The comparison without ids of cases, reasons and slices by content. A case is named by its position."""
+    view = only_slices(compared.view, [WITHOUT_CONTENT])
+    pairs = [_pair_without_ids(pair) for pair in view.comparison.comparisons]
+    words = [_words_without_ids(pair, view) for pair, view in zip(pairs, view.pairs, strict=True)]
+    comparison = msgspec.structs.replace(view.comparison, comparisons=tuple(pairs))
     cases = {
         run: {change: _cases_without_ids(one) for change, one in lists.items()}
         for run, lists in compared.cases.items()

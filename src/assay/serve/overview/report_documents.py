@@ -8,7 +8,7 @@ import msgspec
 
 from assay.agenteval.planning.run_header import part_text
 from assay.cases.table import CaseRow
-from assay.comparison.compare import PairComparison
+from assay.comparison.compare import DifferenceInterval, PairComparison
 from assay.comparison.gate_reports import plain
 from assay.comparison.page_view import ComparedCase, PairView
 from assay.errors import EnvironmentFailure
@@ -96,7 +96,19 @@ def _run(run: ReportRun, *, heading: str, redacted: bool) -> list[str]:
     if checks:
         columns = ("check", "passed", "failed", "not measured", "not run", "no verdict")
         lines += [*_table(columns, checks[:MAX_ROWS]), ""]
+    rates = [(one.by, (one.name, f"{one.cases:,}", one.case_pass_rate, one.pass_rate)) for one in run.slices]
+    lines += _slices(("cases", "cases passed (95%)", "checks passed (95%)"), rates)
     return lines + _failing(run, redacted=redacted)
+
+
+def _slices(columns: Sequence[str], rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """A table for each grouping, whose name is beside each row."""
+    lines: list[str] = []
+    for by in dict.fromkeys(by for by, _ in rows):
+        every = [row for one, row in rows if one == by]
+        lines += [*_table((f"by {plain(by, MAX_REASON)}", *columns), every[:MAX_ROWS]), ""]
+        lines += [f"… and {len(every) - MAX_ROWS:,} more slices", ""] if len(every) > MAX_ROWS else []
+    return lines
 
 
 def verdict_of(overview: dict[str, Any]) -> tuple[str, list[str]]:
@@ -224,6 +236,11 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
         *([f"- {plain(words.power, 2000)}"] if words.power else []),
         "",
     ]
+    differences = [
+        (one.by, (one.slice, *_difference(one.result, text)))
+        for one, text in zip(pair.slices, words.slices, strict=True)
+    ]
+    lines += _slices(("cases", "before", "after", "difference (adjusted)", "verdict"), differences)
     changed = cases["changed"]
     columns = ("case", "change", "before", "after", "reason before", "reason after")
     lines += _folded(
@@ -241,6 +258,14 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
         title = f"{one.total:,} {ending}" if one.total else ""
         lines += _folded(title, columns, [_change(case) for case in one.cases], one.total)
     return lines
+
+
+def _difference(result: DifferenceInterval, text: str) -> tuple[str, ...]:
+    return f"{result.cases:,}", _mean(result.before), _mean(result.after), text, result.verdict
+
+
+def _mean(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _change(case: ComparedCase) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
 import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Select, VisibleText } from "~/ui";
 import { CaseTable } from "./CaseTable";
+import { byGrouping } from "~/screens/run/RunSlices";
 import { ChartView } from "./ChartView";
 import { distribution, scatter, tickText } from "./marks";
 import { SliceTable } from "./SliceTable";
@@ -188,7 +189,9 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
           />
         </div>
       )}
-      {(pair.slices ?? []).length > 0 && <SliceTable slices={pair.slices ?? []} texts={words.slices} />}
+      {byGrouping((pair.slices ?? []).map((slice, index) => ({ ...slice, text: words.slices[index] ?? "" }))).map(([by, slices]) => (
+        <SliceTable key={by} by={by} slices={slices} />
+      ))}
       <CaseTable key={pair.run} pair={pair} query={{ ...query, of: pair.run }} file={file} />
     </>
   );
@@ -197,7 +200,7 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
 /** Each run beside the baseline, where there are several. A row chooses the pair below. */
 function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows: Record<string, RunRow> }) {
   return (
-    <div className="card compare-table compare-pairs">
+    <div className="card small-table compare-pairs">
       <table>
         <thead>
           <tr>

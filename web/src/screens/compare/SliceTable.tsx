@@ -1,18 +1,21 @@
+import { reportSource } from "~/api/client";
 import type { SliceDifference } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
 import { Chip, format, VisibleText } from "~/ui";
 import { valueText, VERDICT_TONE } from "./words";
 
-/** The slices of a comparison. A slice selects its cases in the list below. */
-export function SliceTable({ slices, texts }: { slices: SliceDifference[]; texts: string[] }) {
+/** The slices of a comparison by one grouping. A slice selects its cases in the list below; a report has no such list. */
+export function SliceTable({ by, slices }: { by: string; slices: (SliceDifference & { text: string })[] }) {
   const [chosen] = useParam("slice");
-  const by = slices[0]?.by ?? "";
+  const selects = reportSource() === null;
   return (
-    <section className="card compare-table" aria-label={`By ${by}`} tabIndex={0}>
+    <section className="card small-table slice-table" aria-label={`By ${by}`} tabIndex={0}>
       <table>
         <thead>
           <tr>
-            <th scope="col">By {by}</th>
+            <th scope="col">
+              By <VisibleText text={by} />
+            </th>
             <th scope="col" className="num">
               Cases
             </th>
@@ -29,25 +32,29 @@ export function SliceTable({ slices, texts }: { slices: SliceDifference[]; texts
           </tr>
         </thead>
         <tbody>
-          {slices.map((slice, index) => {
+          {slices.map((slice) => {
             const own = `${slice.by}:${slice.slice}`;
             return (
               <tr key={own} className={own === chosen ? "chosen" : ""}>
                 <th scope="row">
-                  <button
-                    type="button"
-                    className="compare-choose"
-                    aria-pressed={own === chosen}
-                    title="Show only the cases of this slice"
-                    onClick={() => changeParams({ slice: own === chosen ? undefined : own, case: undefined })}
-                  >
+                  {selects ? (
+                    <button
+                      type="button"
+                      className="compare-choose"
+                      aria-pressed={own === chosen}
+                      title="Show only the cases of this slice"
+                      onClick={() => changeParams({ slice: own === chosen ? undefined : own, case: undefined })}
+                    >
+                      <VisibleText text={slice.slice} />
+                    </button>
+                  ) : (
                     <VisibleText text={slice.slice} />
-                  </button>
+                  )}
                 </th>
                 <td className="num">{format.count(slice.result.cases)}</td>
                 <td className="num">{valueText(slice.result.before)}</td>
                 <td className="num">{valueText(slice.result.after)}</td>
-                <td className="num">{texts[index]}</td>
+                <td className="num">{slice.text}</td>
                 <td>
                   <Chip tone={VERDICT_TONE[slice.result.verdict]}>{slice.result.verdict}</Chip>
                 </td>

@@ -19,6 +19,7 @@ import { useLive } from "./live";
 import { LiveBar } from "./LiveBar";
 import { Matrix, type MatrixHandle } from "./Matrix";
 import { allRows, PAGE, prefetchRows, useRows, type Rows } from "./rows";
+import { RunSlices } from "./RunSlices";
 import { Toolbar } from "./Toolbar";
 import { viewOf } from "./view";
 import { nounOf } from "./words";
@@ -203,6 +204,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   return (
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
+      {(overview.slices ?? []).length > 0 && <RunSlices slices={overview.slices ?? []} />}
       <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">

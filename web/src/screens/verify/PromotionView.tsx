@@ -95,7 +95,7 @@ export function PromotionView({ run }: { run: RunSnapshot }) {
           </div>
         </dl>
         {records.data && (
-          <div className="compare-table">
+          <div className="small-table">
             <table>
               <caption className="sr">Versions of {agent}</caption>
               <thead>

@@ -238,7 +238,8 @@ def test_a_redacted_report_of_agent_evals_has_no_content(command, tmp_path):
         assert canaries.found_in(write(command, tmp_path, "r.md", *runs, "--redact")[1]) == set()
     verify = ("verify", "--task", canaries("goal"), "--actor", "shop:write", "--critic", "shop:review")
     assert command(*verify, "--on-fail", "give-up", folder=tmp_path).code == 3
-    refused = command("report", "latest", "-o", "w.md", folder=tmp_path)
+    workflow = json.loads(command("list", "--json", "--limit", "1", folder=tmp_path).out)[0]["runId"]
+    refused = command("report", workflow, "-o", "w.md", folder=tmp_path)
     assert (refused.code, "it is a workflow run" in refused.err) == (2, True)
     assert canaries.found_in(refused.err) == set()
 

@@ -4,9 +4,10 @@ from typing import Any
 
 from assay.comparison.compare import compare_runs
 from assay.comparison.gate_run import newly_failing
-from assay.comparison.gate_verdict import GateFacts, GateOutcome, LevelReader, decide
+from assay.comparison.gate_verdict import GateFacts, GateOutcome, decide
 from assay.comparison.metric import PASSED
 from assay.comparison.policy import PRESETS, GatePolicy, PresetName
+from assay.comparison.run_level import LevelReader
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.stats.distributions import numpy
 

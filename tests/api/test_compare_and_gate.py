@@ -140,6 +140,16 @@ def test_the_words_are_those_of_the_command(runs, home, command):
     assert repr(assay.compare(a, b)).splitlines()[0].endswith("regressed")
 
 
+def test_a_printed_comparison_has_its_slices_as_the_command_has(runs, home, command):
+    a, b = (FORMS["jsonl"](run, home / name) for run, name in zip(runs, ("a", "b"), strict=True))
+    text = repr(assay.compare(a, b, by="topic"))
+    title = "by topic: the worst slice first; the intervals are adjusted for the number of slices"
+    assert f"  {title}\n    law: 1.00 → 0.17" in text
+    printed = command("compare", a, b, "--by", "topic", folder=home).out
+    assert title in printed.splitlines()
+    assert printed.index("\nlaw ") < printed.index("\ntax ")
+
+
 def test_several_runs_have_several_comparisons(runs):
     a, b = runs
     compared = assay.compare(a, b, evaluated(11))

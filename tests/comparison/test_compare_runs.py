@@ -127,7 +127,7 @@ def test_unmeasured_cases_are_bounded_and_can_take_a_verdict_away():
     down = [result_line(f"c{at}", check_result(None, error="down")) for at in range(22, 30)]
     some = compared(before, after[:22] + down)
     assert (some.verdict, some.result.measured_verdict) == ("not enough data", "improved")
-    assert any("and its interval between -0.1" in line for line in about_cases(some))
+    assert any("and its interval between −0.1" in line for line in about_cases(some))
     assert pair.unmeasured.ids == tuple(f"c{at}" for at in range(12))
     assert (pair.result.unmeasured.worst, pair.result.unmeasured.best) == (0, pytest.approx(0.4))
     one = [result_line("c29", check_result(None, error="down"))]
@@ -182,6 +182,20 @@ def test_slices_have_intervals_that_are_adjusted_together():
         "y": 0.975,
         "(none)": 0.975,
     }
+
+
+@pytest.mark.parametrize(("metric", "order"), [("passed", "zac"), ("latency_ms", "caz")])
+def test_the_worst_slice_is_the_first(metric, order):
+    passed = {"a": 5, "c": 9, "z": 1}
+    lines = [
+        [
+            result_line(f"{name}{at}", at < after, tags=[name], output={"latency_ms": after})
+            for name, after in passes.items()
+            for at in range(10)
+        ]
+        for passes in (dict.fromkeys(passed, 5), passed)
+    ]
+    assert "".join(one.slice for one in compared(*lines, metric=metric, by=("tag",)).slices) == order
 
 
 def test_checks_and_criteria_are_slices_of_their_own():

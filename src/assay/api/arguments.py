@@ -48,6 +48,7 @@ _KINDS: dict[str, _Kind] = {
     "limit": _WHOLE,
     "margin": _NUMBER,
     "markdown": _FILE,
+    "max_unmeasured": _WHOLE,
     "metric": (_is_text, "the name of a metric"),
     "min": _NUMBER,
     "output": _FILE,

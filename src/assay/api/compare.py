@@ -1,15 +1,24 @@
 """`assay.compare`: is a run better than another, by how much, where, and which cases changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from assay.api.arguments import check_arguments
 from assay.api.sources import Results, open_sources
 from assay.comparison.compare import PairComparison, RunComparison
 from assay.comparison.sources import CompareOptions, compare_sources, read_options
-from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
+from assay.comparison.wording import (
+    ADJUSTED,
+    MAX_SLICES,
+    about_cases,
+    counts_line,
+    interval_text,
+    power_line,
+    verdict_line,
+)
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import InvalidRequest
 from assay.results.notebook_html import page, paragraph, table
+from assay.results.slices import slice_text
 from assay.terminal import one_line
 
 NAMES = "abcdefgh"  # of results without a name of their own
@@ -37,7 +46,8 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """A summary that fits a screen, in the words of the command."""
-        return "\n".join(one_line(line) for pair in self.comparisons for line in self._lines(pair))
+        lines = (line for pair in self.comparisons for line in (*self._lines(pair), *_slice_lines(pair)))
+        return "\n".join(map(one_line, lines))
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict with its interval, the cases that changed, and the slices."""
@@ -51,7 +61,12 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
             for one in pair.changes
         ]  # fmt: skip
         slices = [
-            (f"{one.by}: {one.slice}", f"{one.result.cases:,}", interval_text(one.result), one.result.verdict)
+            (
+                f"{one.by}: {slice_text(one.slice)}",
+                f"{one.result.cases:,}",
+                interval_text(one.result),
+                one.result.verdict,
+            )
             for one in pair.slices
         ]
         names = ("change", "case", "before", "after", "reason before", "reason after")
@@ -59,7 +74,8 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
             paragraph(first, strong=True),
             *map(paragraph, others),
             table(names, changes, pair.worse + pair.better),
-            table(("slice", "cases", "difference (adjusted)", "verdict"), slices, len(slices)),
+            *([paragraph(ADJUSTED)] if slices else []),
+            table(("slice", "cases", "difference", "verdict"), slices, len(slices)),
         ]
 
     def _lines(self, pair: PairComparison) -> list[str]:
@@ -70,6 +86,16 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
             *(f"  {line}" for line in about_cases(pair)),
             *([] if power is None else [f"  {power}"]),
         ]
+
+
+def _slice_lines(pair: PairComparison) -> Iterator[str]:
+    for by in dict.fromkeys(one.by for one in pair.slices):
+        yield f"  by {by}: {ADJUSTED}"
+        every = [one for one in pair.slices if one.by == by]
+        for one in every[:MAX_SLICES]:
+            yield f"    {slice_text(one.slice)}: {verdict_line(one.result)}"
+        if every[MAX_SLICES:]:
+            yield f"    … and {len(every) - MAX_SLICES:,} more slices"
 
 
 def compare(

@@ -1,6 +1,6 @@
 """`assay.gate`: does a run pass? One verdict, one sentence why, an exit code, and reports for CI."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
@@ -33,6 +33,8 @@ def gate(
     min: float | None = None,
     margin: float | None = None,
     metric: str | None = None,
+    by: str | Sequence[str] = (),
+    max_unmeasured: int | None = None,
     allow_partial: bool = False,
     markdown: File | None = None,
     junit: File | None = None,
@@ -50,10 +52,13 @@ def gate(
     A data frame or a list does not say whether it is complete: `allow_partial` decides on what it has.
     """
     check_arguments(
-        policy=policy, preset=preset, min=min, margin=margin, metric=metric, markdown=markdown, junit=junit,
-        sarif=sarif, tenant=tenant,
+        policy=policy, preset=preset, min=min, margin=margin, metric=metric, by=by,
+        max_unmeasured=max_unmeasured, markdown=markdown, junit=junit, sarif=sarif, tenant=tenant,
     )  # fmt: skip
-    options = PolicyOptions(preset=preset, min=min, margin=margin, metric=metric)
+    options = PolicyOptions(
+        preset=preset, min=min, margin=margin, metric=metric, by=(by,) if isinstance(by, str) else tuple(by) or None,
+        max_unmeasured=max_unmeasured,
+    )  # fmt: skip
     rules = policy_with(_policy(policy), options, has_baseline=baseline is not None)
     read = gate_options(rules)
     named: dict[str, Results] = {"run": run} if baseline is None else {"baseline": baseline, "run": run}

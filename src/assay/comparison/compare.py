@@ -7,9 +7,17 @@ from heapq import nsmallest
 from msgspec import Struct
 
 from assay.comparison.metric import Metric
-from assay.comparison.pairing import CaseIndex, CasePair, CaseValues, PairedRuns, Pairing, quantile_interval
-from assay.comparison.run_scores import RunScores, Series
-from assay.concurrency.loop_budget import paced, spend
+from assay.comparison.pairing import (
+    CaseIndex,
+    CasePair,
+    CaseValues,
+    PairedRuns,
+    Pairing,
+    other_inputs,
+    quantile_interval,
+)
+from assay.comparison.run_scores import GROUPINGS, RunScores, Series
+from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
 from assay.results.slices import NONE
@@ -66,6 +74,11 @@ class SliceDifference(Struct, frozen=True, kw_only=True):
     by: str
     slice: str
     result: DifferenceInterval
+
+    def gain(self, metric: Metric) -> float:
+        """How much better the slice is. Checks and criteria are compared by their scores."""
+        is_lower_better = metric.lower_is_better and self.by not in GROUPINGS
+        return (self.result.difference or 0.0) * (-1 if is_lower_better else 1)
 
 
 class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -294,17 +307,6 @@ def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
     return CaseList(len(cases), tuple(map(index.id_of, cases[:MAX_IDS])))
 
 
-def other_inputs(index: CaseIndex, at: int) -> list[int]:
-    """The cases with one id and two inputs: they are probably not the same case."""
-    first, second = index.runs[0].inputs, index.runs[at].inputs
-    found: list[int] = []
-    for case in paced(range(index.count)):
-        here, there = index.row_of(0, case), index.row_of(at, case)
-        if here >= 0 and there >= 0 and first[here] and second[there] and first[here] != second[there]:
-            found.append(case)
-    return found
-
-
 def _notes(baseline: RunScores, run: RunScores) -> Iterable[str]:
     for one in (baseline, run):
         if one.incomplete:
@@ -336,7 +338,7 @@ def _slices(
     metric: Metric,
     level: float,
 ) -> list[tuple[SliceDifference, ...]]:
-    """For each run, the slices of every grouping. Holm's adjustment is over all slices and runs of one grouping."""
+    """For each run, the slices of every grouping, the worst first. Holm adjusts all of one grouping together."""
     found: list[list[SliceDifference]] = [[] for _ in runs]
     options = runs[0].options
     groups: list[tuple[str, dict[tuple[int, str], _Sample]]] = [
@@ -351,7 +353,7 @@ def _slices(
             spend()
             result = sample.result(adjusted[at, name], margin, compared)
             found[at].append(SliceDifference(by=by, slice=name, result=result))
-    return [tuple(sorted(one, key=lambda part: (part.by, part.slice == NONE, part.slice))) for one in found]
+    return [tuple(sorted(one, key=lambda part: (part.by, part.gain(metric), part.slice))) for one in found]
 
 
 def _sliced_samples(

@@ -8,8 +8,10 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.comparison.gate_verdict import CaseOutcome, GateOutcome, GateResult, level_text
-from assay.comparison.wording import interval_text, verdict_line
+from assay.comparison.gate_verdict import GateOutcome, GateResult
+from assay.comparison.run_level import CaseOutcome, level_text
+from assay.comparison.wording import ADJUSTED, interval_text, verdict_line
+from assay.results.slices import slice_text
 from assay.version import __version__
 
 MAX_ROWS = 100  # in one table of Markdown
@@ -66,10 +68,16 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
             ),
         )
         lines += _folded(
-            "Slices",
-            ("by", "slice", "cases", "difference (adjusted)", "verdict"),
+            f"Slices: {ADJUSTED}",
+            ("by", "slice", "cases", "difference", "verdict"),
             (
-                (one.by, one.slice, f"{one.result.cases:,}", interval_text(one.result), one.result.verdict)
+                (
+                    one.by,
+                    slice_text(one.slice),
+                    f"{one.result.cases:,}",
+                    interval_text(one.result),
+                    one.result.verdict,
+                )
                 for one in pair.slices
             ),
         )

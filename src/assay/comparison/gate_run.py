@@ -12,20 +12,17 @@ from assay.comparison.case_reasons import ALL_PASSED
 from assay.comparison.compare import MAX_IDS, CaseList, PairComparison
 from assay.comparison.gate_reports import junit, markdown, sarif
 from assay.comparison.gate_verdict import (
-    CaseOutcome,
     Finding,
     GateFacts,
     GateOutcome,
     GateResult,
-    LevelReader,
-    RunLevel,
     decide,
     findings_of,
-    level_text,
 )
-from assay.comparison.metric import SCORE, read_metric
+from assay.comparison.metric import SCORE, Metric, read_metric
 from assay.comparison.pairing import CaseIndex, CaseValues
 from assay.comparison.policy import LEAST_TRIALS, PRESETS, GatePolicy
+from assay.comparison.run_level import CaseOutcome, LevelReader, RunLevel, level_text
 from assay.comparison.run_scores import ReadOptions, RunScores, chosen_metric
 from assay.comparison.sources import CompareOptions, RunSource, compare_sources, read_options
 from assay.concurrency.loop_budget import paced
@@ -35,6 +32,7 @@ from assay.errors.door import hint_of, place_of, verb_of
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.fep.outputs.output_file import OutputFile
 from assay.results.notebook_html import page, paragraph, table
+from assay.stats.number_text import rate_problem
 from assay.terminal import one_line
 
 CODES: dict[GateOutcome, int] = {"passed": PASSED, "failed": NOT_PASSED, "undecided": ERROR}
@@ -49,6 +47,8 @@ class PolicyOptions(Struct, frozen=True, kw_only=True):
     min: float | None = None
     margin: float | None = None
     metric: str | None = None
+    by: tuple[str, ...] | None = None
+    max_unmeasured: int | None = None
 
 
 class GateDecision(Struct, frozen=True):
@@ -113,6 +113,8 @@ def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: boo
     """The policy with the options, which win. Raises UsageError."""
     if options.min is not None and not abs(options.min) < float("inf"):
         raise UsageError(f"{place_of('min')}: expected a number, got {options.min:g}")
+    if options.max_unmeasured is not None and options.max_unmeasured < 0:
+        raise UsageError(f"{place_of('max-unmeasured')}: expected at least 0, got {options.max_unmeasured}")
     if options.preset is not None and options.preset not in PRESETS:
         raise UsageError(f"{place_of('preset')}: expected {', '.join(PRESETS)}, got {options.preset[:40]!r}")
     given = {name: getattr(options, name) for name in options.__struct_fields__}
@@ -183,7 +185,9 @@ def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:
     run = facts.run
     outcomes: list[CaseOutcome] = []
     if run.rows:
-        reader = LevelReader(run, chosen_metric([run]))
+        metric = chosen_metric([run])
+        _require_reachable(facts.policy.min, metric)
+        reader = LevelReader(run, metric)
         facts, outcomes = replace(facts, level=reader.level()), list(reader.outcomes())
     failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
     listed = failing[:MAX_FAILING]
@@ -203,6 +207,12 @@ def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:
         comparison=facts.comparison,
     )
     return result, outcomes
+
+
+def _require_reachable(least: float | None, metric: Metric) -> None:
+    """Refuse a bar that no pass rate can have. Other metrics have no range that is known."""
+    if least is not None and metric.kind == "passed" and (wrong := rate_problem(least)) is not None:
+        raise UsageError(f"{place_of('min')}: {wrong}")
 
 
 def _with_findings(reasons: Mapping[str, str], findings: Iterable[Finding]) -> dict[str, str]:

@@ -5,106 +5,28 @@ The gate: one outcome and one sentence why.
 or not measured, has other inputs than the baseline, or is visibly worse than it. `passed`: the rest.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from assay.comparison.compare import CaseList, PairComparison
-from assay.comparison.metric import Metric, read_metric
-from assay.comparison.pairing import ABSENT, MEASURED, UNMEASURED, CaseIndex, CaseValues
+from assay.comparison.compare import CaseList, PairComparison, SliceDifference
+from assay.comparison.metric import read_metric
 from assay.comparison.policy import GatePolicy
+from assay.comparison.run_level import (
+    CaseOutcome,
+    RunLevel,
+    level_text,
+    level_value,
+    limits_text,
+    metric_text,
+)
 from assay.comparison.run_scores import SEVERITIES, RunScores
 from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
-from assay.concurrency.loop_budget import paced
-from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of
 from assay.protocol.agent_evals import findings_text
-from assay.stats.intervals import METHOD_NAMES, Method, Range, counted_rate, mean_of, score_range
-from assay.stats.number_text import value_text
-
-# The level of one run: the mean of its metric with an interval (FEP-52), and the cases that did not pass.
-
-MAX_IDS = 1_000
-Outcome = Literal["passed", "failed", "unmeasured", "other"]
-
-
-class RunLevel(Struct, frozen=True, kw_only=True):
-    """The mean of a metric over the cases. `method` names its interval."""
-
-    metric: str
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    method: Method = "none"
-    cases: int = 0
-    unmeasured: CaseList = CaseList(0)
-
-
-class CaseOutcome(Struct, frozen=True):
-    id: str
-    outcome: Outcome
-
-
-class LevelReader:
-    """Reads one run's level and its cases."""
-
-    def __init__(self, run: RunScores, metric: Metric) -> None:
-        if metric.quantile is not None:
-            raise InvalidRequest(Problem("metric", f"expected a metric with a mean, got {metric.name}"))
-        self._index, self._metric = CaseIndex([run]), metric
-        self._values = CaseValues(self._index, 0, run.metrics[metric.name])
-        self._passed = CaseValues(self._index, 0, run.metrics["passed"])
-
-    def level(self) -> RunLevel:
-        counts = [
-            (trials, total)
-            for trials, measured, total in paced(self._values.counts())
-            if trials == measured and trials
-        ]
-        missing = [case for case in paced(range(self._index.count)) if self._is_unmeasured(case)]
-        listed = CaseList(len(missing), tuple(map(self._index.id_of, missing[:MAX_IDS])))
-        if not counts:
-            return RunLevel(metric=self._metric.name, unmeasured=listed)
-        if self._metric.kind == "passed":
-            rate = counted_rate(Counter((round(total), trials) for trials, total in counts))
-            assert rate is not None
-            mean, low, high, method = rate.rate, rate.low, rate.high, rate.method
-        else:
-            values = [total / trials for trials, total in counts]
-            found = mean_of(values, sum(trials for trials, _ in counts), self._range(values))
-            mean, low, high, method = found.mean, found.low, found.high, found.method
-        return RunLevel(
-            metric=self._metric.name, mean=mean, low=low, high=high, method=method, cases=len(counts),
-            unmeasured=listed,
-        )  # fmt: skip
-
-    def _range(self, values: Sequence[float]) -> Range | None:
-        """Scores and true or false members of a result have a range; other numbers have none that is known."""
-        is_score = self._metric.kind == "score" or (
-            self._metric.kind == "check" and self._metric.member in ("", "score", "passed")
-        )
-        return score_range(values) if is_score else None
-
-    def _is_unmeasured(self, case: int) -> bool:
-        """A case without any value was not measured, except by the metric of a check that the case does not have."""
-        status = self._values.status(case)
-        return status == UNMEASURED or (status == ABSENT and self._metric.kind != "check")
-
-    def outcomes(self) -> Iterator[CaseOutcome]:
-        """Every case in the order of the run. A case passed if all its trials passed."""
-        passed = list(self._passed.counts())
-        for case in paced(range(self._index.count)):
-            states = self._passed.status(case), self._values.status(case)
-            outcome: Outcome = "other"
-            if UNMEASURED in states or self._is_unmeasured(case):
-                outcome = "unmeasured"
-            elif states[0] == MEASURED:
-                outcome = "passed" if passed[case][2] >= passed[case][0] else "failed"
-            if states != (ABSENT, ABSENT):
-                yield CaseOutcome(self._index.id_of(case), outcome)
-
+from assay.results.slices import slice_text
+from assay.stats.intervals import METHOD_NAMES
 
 GateOutcome = Literal["passed", "failed", "undecided"]
 NAMED = 3  # cases that a sentence names
@@ -181,8 +103,8 @@ def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
         return failed
     worse = list(_visibly_worse(facts))
     if worse:
-        return "undecided", _against(facts, "; ".join(worse))
-    return "passed", _passed(facts)
+        return "undecided", _joined([_against(facts, "; ".join(worse)), _worse_slices(facts)])
+    return "passed", _joined([_passed(facts), _worse_slices(facts)])
 
 
 def _missing(facts: GateFacts) -> Iterator[str]:
@@ -190,14 +112,15 @@ def _missing(facts: GateFacts) -> Iterator[str]:
     if not run.rows:
         yield f"{run.name} is empty: there is no result to decide on"
     if run.incomplete and not facts.allow_partial:
-        yield f"{run.name} is not complete: {run.incomplete}"
+        yield f"{run.name} is not complete: {run.incomplete}; {_partial_hint()}"
     if run.unknown_end and not facts.allow_partial:
         yield _unknown(run.name)
     missing = level.unmeasured
     if missing.count > policy.max_unmeasured:
         yield (
             f"{_count(missing.count, facts.noun)} not measured ({_names(missing.ids, missing.count)});"
-            f" the policy allows {policy.max_unmeasured:,}"
+            f" the policy allows {policy.max_unmeasured:,}, and {hint_of('max-unmeasured', missing.count)} would allow"
+            f" {'it' if missing.count == 1 else 'them'}"
         )
     if not level.cases:
         yield f"no {facts.noun} was measured"
@@ -210,7 +133,7 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
     if lost.count and not facts.policy.allow_missing_cases:
         yield (
             f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
-            f" ({_names(lost.ids, lost.count)})"
+            f" ({_names(lost.ids, lost.count)}); a policy with allow_missing_cases: true decides on the others"
         )
     other = comparison.other_inputs
     if other.count:
@@ -223,14 +146,18 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
         return
     for note in comparison.notes:
         if note.startswith(f"{comparison.baseline} is not complete"):
-            yield f"the baseline {note}"
+            yield f"the baseline {note}; {_partial_hint()}"
     if facts.unknown_baseline:
         yield f"the baseline: {_unknown(comparison.baseline)}"
 
 
 def _unknown(name: str) -> str:
     unknown = f"unknown whether {name} is complete: it does not say how many cases were planned"
-    return f"{unknown}; {hint_of('allow-partial', code='True')} decides on what it has"
+    return f"{unknown}; {_partial_hint()}"
+
+
+def _partial_hint() -> str:
+    return f"{hint_of('allow-partial', code='True')} decides on what it has"
 
 
 def _broken_findings(facts: GateFacts) -> Iterator[str]:
@@ -258,12 +185,15 @@ def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
         )
     for one in comparison.slices:
         if one.result.verdict == "regressed":
-            yield "failed", f"the slice {one.by} {one.slice} regressed: {verdict_line(one.result)}"
+            yield (
+                "failed",
+                f"the slice {one.by} {slice_text(one.slice)} regressed: {verdict_line(one.result)}",
+            )
         elif one.result.measured_verdict == "regressed":
             yield (
                 "undecided",
-                f"the measured cases of the slice {one.by} {one.slice} regressed, and only unmeasured ones could"
-                f" change that: {verdict_line(one.result)}",
+                f"the measured cases of the slice {one.by} {slice_text(one.slice)} regressed, and only unmeasured ones"
+                f" could change that: {verdict_line(one.result)}",
             )
     allowed = {"not-regressed": (), "equivalent": ("equivalent", "improved"), "improved": ("improved",)}[
         policy.require
@@ -287,7 +217,8 @@ def _visibly_worse(facts: GateFacts) -> Iterator[str]:
     drop, most = drop_of(facts), rules.max_drop
     if drop is not None and most is not None and drop > most + 1e-9:
         yield (
-            f"{facts.level.metric} is worse than in {comparison.baseline} by {drop:.2g}, and max_drop is {most:g}"
+            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline} by {drop:.2g}, and max_drop is"
+            f" {most:g}"
         )
     if (newly := _newly_failing(facts)) is not None:
         yield newly
@@ -331,17 +262,12 @@ def _against(facts: GateFacts, reason: str) -> str:
 def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
     run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
     if policy.min is not None:
-        value = level.low if policy.decide_by == "lower" else level.mean
-        word = "the lower limit of " if policy.decide_by == "lower" else ""
+        value, words = _at_bar(facts)
         if value is None:
             why = f", {METHOD_NAMES[level.method]} for an interval" if level.cases else ""
-            measured = f"{_count(level.cases, facts.noun)} measured{why}"
-            yield "undecided", f"{word}{level.metric} is not known: {measured}"
+            yield "undecided", f"{words} is not known: {_count(level.cases, facts.noun)} measured{why}"
         elif value < policy.min:
-            yield (
-                "failed",
-                f"{word}{level.metric} is {_value(level, value)}, below {policy.min:g} ({level_text(level)})",
-            )
+            yield "failed", _joined([_bar_text(facts), None if comparison is None else _beside(comparison)])
         return
     if run.own_verdict is False:
         yield "failed", f"the scorecard of {run.name} did not pass ({level_text(level)})"
@@ -351,22 +277,48 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
         yield "failed", f"not every case passed ({level_text(level)})"
     elif run.own_verdict is None and comparison is None and level.metric != "passed":
         hints = [hint_of(one) for one in ("min", "baseline", "policy")]
-        yield "undecided", f"no rule decides on {level.metric}: give {hints[0]}, {hints[1]} or {hints[2]}"
+        yield (
+            "undecided",
+            f"no rule decides on {metric_text(level.metric)}: give {hints[0]}, {hints[1]} or {hints[2]}",
+        )
+
+
+def _at_bar(facts: GateFacts) -> tuple[float | None, str]:
+    """What must reach `min`, and its words."""
+    words = metric_text(facts.level.metric)
+    if facts.policy.decide_by == "lower":
+        return facts.level.low, f"the lower limit of {words}"
+    return facts.level.mean, words
+
+
+def _bar_text(facts: GateFacts) -> str | None:
+    """`the pass rate is 0.717, below 0.8 (95% 0.593…0.815, 60 cases)`; None without a bar or a value."""
+    level, bar = facts.level, facts.policy.min
+    value, words = _at_bar(facts)
+    if bar is None or value is None or level.mean is None:
+        return None
+    mean = f"{level_value(level, level.mean)}, " if facts.policy.decide_by == "lower" else ""
+    side = "below" if value < bar else "at least"
+    return f"{words} is {level_value(level, value)}, {side} {bar:g} ({mean}{limits_text(level)})"
+
+
+def _beside(comparison: PairComparison) -> str:
+    return f"against {comparison.baseline}: {verdict_line(comparison.result)}"
 
 
 def _passed(facts: GateFacts) -> str:
-    run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
+    run, level, comparison = facts.run, facts.level, facts.comparison
+    bar = _bar_text(facts)
     if comparison is not None:
         enough = {
             "improved": "it improved",
             "equivalent": "it is equivalent",
             "not enough data": "no regression was shown",
         }
-        reason = f"{enough.get(comparison.verdict, '')} against {comparison.baseline}"
-        shown = [f"{reason}: {verdict_line(comparison.result)}", smallest_drop_text(comparison, facts.noun)]
-        return "; ".join(part for part in shown if part is not None)
-    if policy.min is not None:
-        return f"{level_text(level)}, at least {policy.min:g}"
+        reason = f"{enough.get(comparison.verdict, '')} {_beside(comparison)}"
+        return _joined([bar, reason, smallest_drop_text(comparison, facts.noun)])
+    if bar is not None:
+        return bar
     return (
         f"the scorecard passed ({level_text(level)})"
         if run.own_verdict
@@ -374,21 +326,30 @@ def _passed(facts: GateFacts) -> str:
     )
 
 
-def level_text(level: RunLevel) -> str:
-    """`passed 0.917 (95% 0.853…0.955, 120 cases)`."""
-    if level.mean is None:
-        return f"{level.metric}: no case was measured"
-    cases = f"{level.cases:,} case{'' if level.cases == 1 else 's'}"
-    limits = METHOD_NAMES[level.method]
-    if level.low is not None and level.high is not None:
-        limits = f"95% {_value(level, level.low)}…{_value(level, level.high)}"
-    return f"{level.metric} {_value(level, level.mean)} ({limits}, {cases})"
+def _worse_slices(facts: GateFacts) -> str | None:
+    """The slices whose estimate fell although no test shows it, the worst first."""
+    comparison = facts.comparison
+    if comparison is None:
+        return None
+    metric = read_metric(facts.level.metric)
+    fell = sorted((gain, at) for at, one in enumerate(comparison.slices) if (gain := one.gain(metric)) < 0)
+    if not fell:
+        return None
+    named = [_fall(facts.level, comparison.slices[at]) for _, at in fell[:NAMED]]
+    more = f" and {len(fell) - NAMED:,} more" if len(fell) > NAMED else ""
+    return f"worse, and not shown to be a regression: {', '.join(named)}{more}"
 
 
-def _value(level: RunLevel, value: float) -> str:
-    """A value of the metric. Only shares and scores are never above 1."""
-    is_score = read_metric(level.metric).kind in ("passed", "score")
-    return value_text(value, "score" if is_score else "number")
+def _fall(level: RunLevel, part: SliceDifference) -> str:
+    """`tag refund 0.667 → 0.083 (12 cases)`."""
+    before, after = (
+        "–" if one is None else level_value(level, one) for one in (part.result.before, part.result.after)
+    )
+    return f"{part.by} {slice_text(part.slice)} {before} → {after} ({_count(part.result.cases, 'case')})"
+
+
+def _joined(parts: Sequence[str | None]) -> str:
+    return "; ".join(part for part in parts if part is not None)
 
 
 def _count(number: int, noun: str) -> str:

@@ -10,8 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired, other_inputs
-from assay.comparison.pairing import CaseValues, PairedRuns, Pairing
+from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired
+from assay.comparison.pairing import CaseValues, PairedRuns, Pairing, other_inputs
 from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem

@@ -231,3 +231,14 @@ def _p95(values: Any, axis: int) -> Any:
 
 
 _STATISTICS: Mapping[Quantile, Callable[[Any, int], Any]] = {"median": _median, "p95": _p95}
+
+
+def other_inputs(index: CaseIndex, at: int) -> list[int]:
+    """The cases with one id and two inputs: they are probably not the same case."""
+    first, second = index.runs[0].inputs, index.runs[at].inputs
+    found: list[int] = []
+    for case in paced(range(index.count)):
+        here, there = index.row_of(0, case), index.row_of(at, case)
+        if here >= 0 and there >= 0 and first[here] and second[there] and first[here] != second[there]:
+            found.append(case)
+    return found

@@ -5,6 +5,8 @@ from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
 MAX_IDS = 5
+MAX_SLICES = 50  # that a table for a person lists
+ADJUSTED = "the worst slice first; the intervals are adjusted for the number of slices"
 
 
 def verdict_line(result: DifferenceInterval) -> str:
@@ -43,7 +45,8 @@ def about_cases(pair: PairComparison) -> list[str]:
         reach = "the difference has no known limits"
         if bounds is not None and bounds.worst is not None and bounds.best is not None:
             reach = (
-                f"if they were, the difference would be between {bounds.worst:+.2f} and {bounds.best:+.2f}"
+                f"if they were, the difference would be between {_difference(bounds.worst, 2)} and"
+                f" {_difference(bounds.best, 2)}"
                 f"{_interval_bounds(bounds)}"
             )
         lines.append(f"not measured: {_names(pair.unmeasured)}; {reach}")
@@ -60,7 +63,7 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
     """The limits that decide whether unmeasured cases take the verdict away."""
     if bounds.low is None or bounds.high is None:
         return ""
-    return f", and its interval between {bounds.low:+.2f} and {bounds.high:+.2f}"
+    return f", and its interval between {_difference(bounds.low, 2)} and {_difference(bounds.high, 2)}"
 
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:

@@ -95,6 +95,11 @@ def require_values(dimension: str, slices: Iterable[str], members: Iterable[str]
         )
 
 
+def slice_text(name: str) -> str:
+    """The name of a slice for a person. One with outer spaces is in quotes, so that two slices never look alike."""
+    return repr(name) if name != name.strip() else name
+
+
 class SliceRates(NamedTuple):
     """The rates of one slice. `passed` and `failed` count checks."""
 

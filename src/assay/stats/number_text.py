@@ -38,6 +38,14 @@ def value_text(value: float, scale: Scale) -> str:
     return percent(value) if scale == "rate" else score_text(value)
 
 
+def rate_problem(number: float) -> str | None:
+    """Why a number is not the bar of a pass rate; None if it is one."""
+    if 0 <= number <= 1:
+        return None
+    hint = f"; did you mean {number / 100:g}?" if 1 < number <= 100 else ""
+    return f"expected a fraction between 0 and 1, such as 0.9, got {number:g}{hint}"
+
+
 def range_text(low: float | None, high: float | None, scale: Scale) -> str:
     """`57.1–94.9%`: the ends of an interval; a dash if there is none."""
     if low is None or high is None:

@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 
 from assay.cli.compare.gate import GateOptions, main
 from assay.comparison.gate_reports import plain
-from assay.comparison.gate_verdict import RunLevel, level_text
 from assay.comparison.policy import PRESETS
+from assay.comparison.run_level import RunLevel, level_text
 from assay.terminal import as_json_escapes, one_line
 from support.commands.command import run_on_terminal, unwrap
 from support.commands.result_lines import check_result, complete, result_line, run_document
@@ -77,18 +77,47 @@ def folder(tmp_path_factory):
 
 
 VERDICTS = [
-    ("20.jsonl", {}, 0, "every case passed (passed 1.00"),
+    ("20.jsonl", {}, 0, "every case passed (the pass rate is 1.00"),
     ("19.jsonl", {}, 3, "not every case passed"),
-    ("19.jsonl", {"min": 0.9}, 0, "at least 0.9"),
-    ("10.jsonl", {"min": 0.9}, 3, "passed is 0.500, below 0.9"),
-    ("19.jsonl", {"policy": "lower.yaml"}, 3, "the lower limit of passed"),
+    ("19.jsonl", {"min": 0.9}, 0, ": the pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases)"),
+    ("10.jsonl", {"min": 0.9}, 3, ": the pass rate is 0.500, below 0.9 (95% 0.299…0.701, 20 cases)"),
+    (
+        "19.jsonl",
+        {"policy": "lower.yaml"},
+        3,
+        "the lower limit of the pass rate is 0.764, below 0.9 (0.950, 95% 0.764…",
+    ),
+    (
+        "19.jsonl",
+        {"min": 0.9, "baseline": "20.jsonl"},
+        0,
+        "the pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases); no regression was shown against 20.jsonl: 1.00",
+    ),
+    (
+        "19.jsonl",
+        {"min": 0.99, "baseline": "20.jsonl"},
+        3,
+        "below 0.99 (95% 0.764…0.991, 20 cases); against 20.jsonl: 1.00",
+    ),
+    ("19.jsonl", {"metric": "score"}, 1, "no rule decides on the mean score: give"),
     ("empty.jsonl", {}, 1, "empty.jsonl is empty"),
     ("empty.jsonl", {"baseline": "20.jsonl"}, 1, "empty.jsonl is empty"),
-    ("partial.json", {"min": 0}, 1, "is not complete: it has 5 of 20 results"),
-    ("error.jsonl", {"min": 0}, 1, "1 case not measured (c3); the policy allows 0"),
+    (
+        "partial.json",
+        {"min": 0},
+        1,
+        "is not complete: it has 5 of 20 results; allow_partial=True decides on what it has",
+    ),
+    ("error.jsonl", {"min": 0}, 1, "(c3); the policy allows 0, and max_unmeasured=1 would allow it"),
+    ("error.jsonl", {"min": 0.5, "max_unmeasured": 1}, 0, "at least 0.5"),
     ("error.jsonl", {"policy": "loose.yaml"}, 0, "at least 0.5"),
     ("errors.jsonl", {"min": 0}, 1, "20 cases not measured (c0, c1, c2 and 17 more)"),
-    ("half.jsonl", {"baseline": "20.jsonl"}, 1, "10 cases of the baseline are not in"),
+    (
+        "half.jsonl",
+        {"baseline": "20.jsonl"},
+        1,
+        "(c10, c11, c12 and 7 more); a policy with allow_missing_cases: true",
+    ),
     ("half.jsonl", {"baseline": "20.jsonl", "policy": "missing.yaml"}, 0, "no regression was shown"),
     ("19.jsonl", {"baseline": "20.jsonl"}, 0, "no regression was shown"),
     ("10.jsonl", {"baseline": "20.jsonl"}, 3, "it regressed against"),
@@ -147,7 +176,13 @@ VISIBLE = [
     (SEEN, 3, "strict", "failed", "2 cases passed in all trials before and pass in none now (t0, t1)"),
     (SEEN, 3, "lenient", "passed", "no regression was shown"),
     (SLIGHT, 3, "balanced", "passed", "no regression was shown"),  # 0.91 → 0.89
-    (SLIGHT, 3, "strict", "undecided", "passed is worse than in was.jsonl by 0.022, and max_drop is 0"),
+    (
+        SLIGHT,
+        3,
+        "strict",
+        "undecided",
+        "the pass rate is worse than in was.jsonl by 0.022, and max_drop is 0",
+    ),
     (SLIGHT, 3, "lenient", "passed", "no regression was shown"),
     (UNTRIED, 1, "balanced", "undecided", "by 0.13, and max_drop is 0.05"),  # one trial: no case newly fails
     (UNTRIED, 1, "strict", "undecided", "by 0.13, and max_drop is 0"),
@@ -230,6 +265,47 @@ def test_a_drop_of_a_number_without_a_range_has_no_preset(folder, capsys, monkey
     assert "max_drop" not in capsys.readouterr().out
 
 
+def sliced(passes, cases=12):
+    """The lines of slices, by name with the number of cases that passed."""
+    return [
+        result_line(f"{name}-{at}", at < passed, tags=[name])
+        for name, passed in passes.items()
+        for at in range(cases)
+    ]
+
+
+COLLAPSED = ({"law": 8, "tax": 6, "art": 6, "law ": 6}, {"law": 1, "tax": 9, "art": 9, "law ": 5})
+GONE = ({"law": 12, "tax": 6}, {"law": 0, "tax": 12})
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "code", "reason"),
+    [
+        (
+            COLLAPSED, {"by": ("tag",)}, 0,
+            "worse, and not shown to be a regression: tag law 0.667 → 0.083 (12 cases), tag 'law ' 0.500 → 0.417 (12 cases)",
+        ),
+        (COLLAPSED, {}, 0, "no regression was shown against was.jsonl"),
+        (GONE, {"by": ("tag",)}, 3, "the slice tag law regressed: 1.00 → 0.00"),
+    ],
+)  # fmt: skip
+def test_a_slice_that_got_worse_is_named_and_one_that_regressed_decides(
+    folder, capsys, monkeypatch, runs, options, code, reason
+):
+    monkeypatch.chdir(folder)
+    for name, passes in zip(("was.jsonl", "is.jsonl"), runs, strict=True):
+        write_jsonl(folder / name, sliced(passes))
+    files = {"markdown": "slices.md"}
+    assert (
+        main(GateOptions(run="is.jsonl", baseline="was.jsonl", preset="lenient", **options, **files)) == code
+    )
+    assert reason in " ".join(capsys.readouterr().out.split())
+    rows = [
+        line for line in (folder / "slices.md").read_text("utf-8").splitlines() if line.startswith("| tag | ")
+    ]
+    assert [row.split(" | ")[1] for row in rows][:1] == (["law"] if options else [])
+
+
 def test_the_presets_in_the_documents_are_those_of_the_code():
     page = (Path(__file__).parents[3] / "docs" / "compare.md").read_text("utf-8")
     rows = [
@@ -252,6 +328,12 @@ REFUSED = [
     (["20.jsonl", "--baseline", "./20.jsonl"], "--baseline ./20.jsonl: it is 20.jsonl itself"),
     (["nothing.jsonl"], "nothing.jsonl: there is no such file"),
     (["20.jsonl", "--min", "nan"], "--min: expected a number, got nan"),
+    (
+        ["20.jsonl", "--min", "70"],
+        "--min: expected a fraction between 0 and 1, such as 0.9, got 70; did you mean 0.7?",
+    ),
+    (["20.jsonl", "--min", "-0.1"], "--min: expected a fraction between 0 and 1, such as 0.9, got -0.1"),
+    (["20.jsonl", "--max-unmeasured", "-1"], "--max-unmeasured"),
     (["20.jsonl", "--policy", "improve.yaml"], "the policy requires improved: expected --baseline"),
     (["late.jsonl", "--metric", "latency_ms:p95"], "expected a metric with a mean, got latency_ms:p95"),
     (["late.jsonl", "--metric", "latency_ms", "--min", "5"], "expected a metric where higher is better"),
@@ -434,4 +516,4 @@ def test_text_for_markdown_stays_text(text):
 
 def test_the_interval_of_a_level_is_named():
     level = RunLevel(metric="passed", mean=0.9, low=0.8, high=0.95, method="gaffke", cases=3)
-    assert level_text(level) == "passed 0.900 (95% 0.800…0.950, 3 cases)"
+    assert level_text(level) == "the pass rate is 0.900, 95% 0.800…0.950, 3 cases"

@@ -26,6 +26,8 @@ class GateOptions(Struct, frozen=True, kw_only=True):
     min: float | None = None
     margin: float | None = None
     metric: str | None = None
+    by: tuple[str, ...] = ()
+    max_unmeasured: int | None = None
     markdown: str | None = None
     junit: str | None = None
     sarif: str | None = None
@@ -44,6 +46,8 @@ def main(options: GateOptions) -> int:
         min=options.min,
         margin=options.margin,
         metric=options.metric,
+        by=options.by,
+        max_unmeasured=options.max_unmeasured,
         allow_partial=options.allow_partial,
         markdown=options.markdown,
         junit=options.junit,

@@ -13,10 +13,18 @@ from assay.comparison.compare import (
     RunComparison,
     SliceDifference,
 )
-from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
+from assay.comparison.wording import (
+    ADJUSTED,
+    MAX_SLICES,
+    about_cases,
+    counts_line,
+    interval_text,
+    power_line,
+    verdict_line,
+)
+from assay.results.slices import slice_text
 
 STYLES = {"improved": "bold green", "regressed": "bold red", "equivalent": "bold cyan"}
-MAX_SLICES = 50  # in the table; --json has all of them
 
 
 def show_comparisons(compared: RunComparison) -> None:
@@ -69,16 +77,15 @@ def _reasons(change: CaseDifference) -> Sequence[tuple[str, str]]:
 def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
     for by in dict.fromkeys(one.by for one in slices):
         every = [one for one in slices if one.by == by]
+        page.put(f"by {by}: {ADJUSTED}")
         table = Table(header_style="bold")
-        for at, name in enumerate(
-            (f"by {by}", "cases", "before", "after", "difference (adjusted)", "verdict")
-        ):
+        for at, name in enumerate((by, "cases", "before", "after", "difference", "verdict")):
             table.add_column(cell(name), justify="right" if 0 < at < 5 else "left", no_wrap=True)
         for one in every[:MAX_SLICES]:
             result = one.result
             verdict = cell(result.verdict, STYLES.get(result.verdict, ""))
             table.add_row(
-                one.slice,
+                slice_text(one.slice),
                 f"{result.cases:,}",
                 "–" if result.before is None else f"{result.before:.2f}",
                 "–" if result.after is None else f"{result.after:.2f}",

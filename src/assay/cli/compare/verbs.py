@@ -85,6 +85,13 @@ def gate(
     metric: Annotated[
         str | None, typer.Option(help="What decides; see `assay compare`.", metavar="M")
     ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Also decide by each slice, as `assay compare` (repeatable).", metavar="PATH"),
+    ] = None,
+    max_unmeasured: Annotated[
+        int | None, typer.Option(help="How many cases may be unmeasured. Default: 0.", metavar="N", min=0)
+    ] = None,
     markdown: Annotated[
         str | None, typer.Option(help="File for a report for a pull request.", metavar="F")
     ] = None,
@@ -110,6 +117,8 @@ def gate(
         min=min,
         margin=margin,
         metric=metric,
+        by=tuple(by or ()),
+        max_unmeasured=max_unmeasured,
         markdown=markdown,
         junit=junit,
         sarif=sarif,

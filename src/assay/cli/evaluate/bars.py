@@ -7,6 +7,7 @@ from assay.errors import UsageError
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.results.slices import NONE, Dimension, SliceRates, SliceSink, read_dimension
 from assay.results.tally import Tally
+from assay.stats.number_text import rate_problem
 
 OPTION = "--min-pass-rate"
 
@@ -78,9 +79,8 @@ def _fraction(text: str) -> float:
         raise UsageError(
             f"{OPTION}: expected a fraction between 0 and 1, such as 0.9, got {text!r}"
         ) from None
-    if not 0 <= number <= 1:
-        hint = f"; did you mean {number / 100:g}?" if 1 < number <= 100 else ""
-        raise UsageError(f"{OPTION}: expected a fraction between 0 and 1, such as 0.9, got {number:g}{hint}")
+    if (wrong := rate_problem(number)) is not None:
+        raise UsageError(f"{OPTION}: {wrong}")
     return number
 
 

@@ -71,7 +71,7 @@ ODD = {
     "span": (pandas.Series(pandas.to_timedelta(["36h", None])), "P1DT43200S"),
     "class": (pandas.cut(pandas.Series([1, None]), [0.5, 1.5]), "(0.5, 1.5]"),
     "kind": (pandas.Series(["a", None], dtype="category"), "a"),
-    "truth": (pandas.Series([True, None], dtype="boolean"), True),
+    "flag": (pandas.Series([True, None], dtype="boolean"), True),
     "vector": (pandas.Series([numpy.array([1.5, 2.5]), None]), [1.5, 2.5]),
     "moments": (pandas.Series([numpy.array(["2026-01-02"], "M8[ns]"), None]), ["2026-01-02T00:00:00"]),
     "members": (pandas.Series([{"n": numpy.int64(3), "t": (1, 2)}, None]), {"n": 3, "t": [1, 2]}),
@@ -323,7 +323,7 @@ WRONG = [
     ({"test_cases": {"input": ["a"], "output": ["b"]}, "checks": CHECKS}, "test_cases: expected a list of cases, a list of rows or a data frame, got an object: pandas.DataFrame"),
     ({"test_cases": ROWS, "outputs": ["a", "b", "c"], "checks": CHECKS, "map": {"input": "question"}}, 'outputs[0]: expected an object with value, got a string: [{"value": one} for one in outputs] makes them'),
     ({"test_cases": polars.DataFrame(ROWS).lazy(), "checks": CHECKS, "map": MAP}, "test_cases: expected a DataFrame of polars, got a LazyFrame: collect() it"),
-    ({"test_cases": frame(), "checks": CHECKS, "map": {"input": "Question "}}, "there is no column 'Question ' (did you mean question?); its columns are"),
+    ({"test_cases": frame(), "checks": CHECKS, "map": {"input": "Questoin"}}, "there is no column 'Questoin' (did you mean question?); its columns are"),
 ]  # fmt: skip
 
 

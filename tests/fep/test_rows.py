@@ -29,7 +29,9 @@ def context(case, value, **members):
         ("a.csv", "question,answer\n,Rome\n", None, ({"id": "1", "input": ""}, {"value": "Rome"})),
         ("a.csv", "Frage ß,väl,z\nCapital?,Rome,Paris\n", {"input": "Frage ß", "output": "väl", "expected": "z"}, context({}, "Rome")),
         ("a.csv", "id,input,prompt,output,expected\nx,Capital?,p,Rome,Paris\n", None, context({"id": "x", "prompt": "p"}, "Rome")),
-        ("a.csv", "question,answer,gold,category\nCapital?,Rome,Paris,a; b\n", None, context({"metadata": {"tags": ["a; b"]}}, "Rome")),
+        ("a.csv", "question,answer,gold,category\nCapital?,Rome,Paris,a; b\n", None, context({"category": "a; b", "metadata": {"tags": ["a; b"]}}, "Rome")),
+        ("a.csv", "question,answer,gold,topic\nCapital?,Rome,Paris,a\n", {"tags": "topic"}, context({"topic": "a", "metadata": {"tags": ["a"]}}, "Rome")),
+        ("a.csv", "question,answer,Gold answer\nCapital?,Rome,Paris\n", {"expected": "gold_answer"}, context({}, "Rome")),
         ("a.csv", "question,answer,gold,tags\nCapital?,Rome,Paris,a; b\n", None, context({"tags": ["a", "b"]}, "Rome")),
         (
             "a.csv", "q,answer,gold,src,metadata.k\nCapital?,Rome,Paris,web,v\n", {"input": "q", "metadata.source": "src"},
@@ -76,7 +78,10 @@ def test_a_row_is_a_case_with_its_output(name, text, columns, found, tmp_path):
         ("question,expected,model_a,model b\na,b,c,d\n", {}, "no column for output; its columns are 'question', 'expected', 'model_a', 'model b'; say map={'output': 'model_a'} or map={'output': 'model b'}"),
         ("question,gold,gpt_4_answer,notes,answer_length,model_name\na,b,c,d,e,f\n", {}, "no column for output; its columns are 'question', 'gold', 'gpt_4_answer', 'notes', 'answer_length', 'model_name'; say map={'output': 'gpt_4_answer'}"),
         ("question,answer,model_a,model_b\na,b,c,d\n", {}, "'answer' may be the output or the expected value; its columns are 'question', 'answer', 'model_a', 'model_b'; say map={'output': 'COLUMN'}, and map={'expected': 'COLUMN'} if there is one"),
-        ("question,gold,model,response_time_ms,correct_answer\na,b,c,d,e\n", {}, "no column for output; its columns are 'question', 'gold', 'model', 'response_time_ms', 'correct_answer'; say map={'output': 'COLUMN'}"),
+        ("question,model,response_time_ms,correct_answer\na,b,c,d\n", {}, "no column for output; its columns are 'question', 'model', 'response_time_ms', 'correct_answer'; say map={'output': 'COLUMN'}"),
+        ("question,gold,answer,correct_answer\na,b,c,d\n", {}, "several columns may be the expected: say map={'expected': 'gold'} or map={'expected': 'correct_answer'}; its columns are"),
+        ("question,gpt_answer,claude_answer\na,b,c\n", {"output": "gpt"}, "there is no column 'gpt' (did you mean gpt_answer?); its columns are"),
+        ("question,gold answer,Gold_answer,answer\na,b,c,d\n", {"expected": "gold-answer"}, "there is no column 'gold-answer' (did you mean"),
         ("question,answer\na,b\n", {"expected": "gold"}, "there is no column 'gold'; its columns are 'question', 'answer'"),
         ("question,answer\na,b\n", {"score": "answer"}, "expected one of id, input, output, expected, tags, metadata.NAME as the target, got 'score'"),
     ],
@@ -86,6 +91,43 @@ def test_a_refusal_shows_the_columns_and_the_line_to_type(text, columns, message
     with pytest.raises(UsageError) as refusal:
         has_rows(str(tmp_path / "a.csv"), Limits(), "context", columns)
     assert f"a.csv: {message}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *(
+            "gold answer",
+            "gold_answer",
+            "gold",
+            "correct_answer",
+            "reference_answer",
+            "Expected-Answer",
+            "expected_output",
+        ),
+        *(
+            "ideal",
+            "ideal_answer",
+            "answer_key",
+            "Correct",
+            "target",
+            "label",
+            "ground_truth",
+            "truth",
+            "reference",
+        ),
+    ],
+)
+def test_the_usual_names_of_the_expected_value_are_recognised_beside_two_models(column, tmp_path):
+    (tmp_path / "a.csv").write_text(
+        f"id,question,topic,{column},gpt_answer,claude_answer\n1,Capital?,t,Paris,Rome,x\n"
+    )
+    with pytest.raises(
+        UsageError, match=r"say map=\{'output': 'gpt_answer'\} or map=\{'output': 'claude_answer'\}$"
+    ):
+        assay.load_contexts(tmp_path / "a.csv")
+    cases, _ = assay.load_contexts(tmp_path / "a.csv", map={"output": "gpt_answer"})
+    assert cases == [{**PARIS, "topic": "t", "claude_answer": "x"}]
 
 
 @pytest.mark.parametrize("text", ["input", "=x", "input=", "score=x"])

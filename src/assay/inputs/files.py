@@ -67,8 +67,10 @@ def format_of(name: str, default: Format) -> tuple[Format, bool]:
     compressed = path.suffix == ".gz"
     suffix = Path(path.stem).suffix if compressed else path.suffix
     if suffix not in FORMATS:
+        advice = "save the sheet as CSV (UTF-8), or read it with pandas.read_excel and assay.evaluate"
         raise UsageError(
-            f"{name}: expected a file that ends in {', '.join(FORMATS)}, or in one of these and .gz"
+            f"{name}: expected a file that ends in {', '.join(FORMATS)}, or in one of these and .gz",
+            *([advice] if suffix in (".xlsx", ".xls", ".ods") else []),
         )
     return FORMATS[suffix], compressed
 

@@ -23,6 +23,7 @@ from assay.protocol.json_types import is_list, is_object, preview
 MIN_SLOTS = 1_024  # a power of two, as every size of the table
 NOT_TEXT = 1  # start of the CRC of a value that is no text: "1" and 1 are different inputs
 _encode = msgspec.json.Encoder(order="sorted").encode
+OTHER_INPUT = "already the id of a test case with another input"
 _MAYBE_FLOAT = re.compile(rb"\d[.eE]")
 
 ReadAgain = Callable[[int], Iterable[tuple[str, int, int]]]
@@ -143,6 +144,4 @@ def _whole_numbers(value: Any) -> Any:
 
 def other_input(id: str, earlier: str) -> Problem:
     """The problem of a case whose id belongs to another input. `earlier`: the place of that input."""
-    return Problem(
-        "test_case.id", f"{preview(id)} is already the id of a test case with another input: {earlier}"
-    )
+    return Problem("test_case.id", f"{preview(id)} is {OTHER_INPUT}: {earlier}")

@@ -12,7 +12,9 @@ from assay.errors import BadLine, Problem, UsageError
 from assay.errors.door import columns_of
 from assay.errors.nearest import did_you_mean
 from assay.inputs.cells import Cells
+from assay.inputs.encoding import check_encoding
 from assay.inputs.files import SourceItem, check_readable, format_of, read_items
+from assay.inputs.row_members import ABSENT, find_member, remove_member, rename_member
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_list, is_object, preview
@@ -26,7 +28,19 @@ SYNONYMS = {
     "id": ("id", "case id", "test case id"),
     "input": ("input", "question", "prompt", "query"),
     "output": ("output", "answer", "response", "prediction", "completion"),
-    "expected": ("expected", "gold", "reference", "target", "label", "ground truth"),
+    "expected": (
+        *(
+            "expected",
+            "expected answer",
+            "expected output",
+            "gold",
+            "gold answer",
+            "reference",
+            "reference answer",
+        ),
+        *("correct", "correct answer", "ideal", "ideal answer", "answer key", "target", "label"),
+        *("ground truth", "truth"),
+    ),
     "tags": ("tags", "tag", "category"),
 }
 # names of the outputs of one of several models, such as model_a, gpt_4_answer or candidate; never chosen without --map
@@ -36,8 +50,8 @@ _OUTPUTS = re.compile(
 )
 # words of a column that says something about an output, and is none
 _MEASURES = re.compile(
-    r"\b(name|version|id|type|kind|time|ms|seconds|tokens?|length|len|cost|usd|price|latency|date|score|count|label|correct"
-    r"|expected|gold|reference|true|right|best|ideal|target|human|rating|grade|url|hash|format)\b"
+    r"\b(name|version|id|type|kind|time|ms|seconds|tokens?|length|len|cost|usd|price|latency|date|score|count"
+    r"|label|correct|expected|gold|reference|true|right|best|ideal|target|key|human|rating|grade|url|hash|format)\b"
 )
 TARGETS = (*SYNONYMS, "metadata.NAME")
 NEEDED: dict[Part, tuple[str, ...]] = {
@@ -96,27 +110,26 @@ class ColumnMap(NamedTuple):
         columns = {target: self._column(row, target) for target in self.columns}
         problems = [one for column in columns.values() if (one := cells.problem(column))]
         for target, column in columns.items():
-            value = _find(row, column)
-            if value is _ABSENT and target in ("input", "output"):
+            value = find_member(row, column)
+            if value is ABSENT and target in ("input", "output"):
                 value = self.empty
-            if target == "id" and (value is _ABSENT or value is None):
+            if target == "id" and (value is ABSENT or value is None):
                 problems.append(Problem(column, NO_ID))
-            elif value is _ABSENT and target in NEEDED[self.part]:
+            elif value is ABSENT and target in NEEDED[self.part]:
                 problems.append(Problem(column, f"the row has no such member, which is the {target}"))
             parts[target] = value
-        for column in sorted(columns.values(), key=len):  # an object before its members
-            _remove(row, column)
+        _remove_used(row, columns)
         if self.part == "context" and is_object(row.get("test_case")):  # columns such as test_case.id
             inner = row.pop("test_case")
             for name in inner:
-                _rename(row, name, "case")
+                rename_member(row, name, "case")
             row |= inner
-        output = parts.pop("output", _ABSENT)
-        result: Any = None if output is _ABSENT else self._output(output)
+        output = parts.pop("output", ABSENT)
+        result: Any = None if output is ABSENT else self._output(output)
         if self.part == "output":
             members: dict[str, Any] = result or {}
             for name in members:
-                _rename(row, name, "output")
+                rename_member(row, name, "output")
             return {**row, **members}, problems
         case = self._case(row, parts, number)
         return (case if self.part == "case" else {"test_case": case, "output": result}), problems
@@ -129,32 +142,32 @@ class ColumnMap(NamedTuple):
     def _output(self, output: Any) -> dict[str, Any]:
         if not self.output_members or not is_object(output):
             return {"value": output}
-        return output if self.empty is _ABSENT else {"value": self.empty, **output}
+        return output if self.empty is ABSENT else {"value": self.empty, **output}
 
     def _case(self, row: dict[str, Any], parts: dict[str, Any], number: int) -> dict[str, Any]:
-        id = parts.pop("id", _ABSENT)
-        if id is _ABSENT and "id" not in self.columns:
+        id = parts.pop("id", ABSENT)
+        if id is ABSENT and "id" not in self.columns:
             id = str(number)
         case: dict[str, Any] = {"id": id_text(id)}
         case |= {name: parts.pop(name) for name in ("input", "expected") if name in parts}
         for name in case.keys() & self.chosen:
-            _rename(row, name, "case")
+            rename_member(row, name, "case")
         case |= row
         metadata = dict(row["metadata"]) if is_object(row.get("metadata")) else {}
-        if (tags := parts.pop("tags", _ABSENT)) is not _ABSENT and tags is not None:
+        if (tags := parts.pop("tags", ABSENT)) is not ABSENT and tags is not None:
             # a column that is called tags is a member of the case
             place = case if self.columns["tags"] == "tags" else metadata
-            _rename(place, "tags", "metadata")
+            rename_member(place, "tags", "metadata")
             place["tags"] = _tags(tags, self.columns["tags"])
         for target, value in parts.items():
             name = target.removeprefix("metadata.")
-            _rename(metadata, name, "metadata")
+            rename_member(metadata, name, "metadata")
             metadata[name] = value
         if metadata:
             if not is_object(case.get("metadata")):
-                _rename(case, "metadata", "case")
-            case["metadata"] = {name: value for name, value in metadata.items() if value is not _ABSENT}
-        return {name: value for name, value in case.items() if value is not _ABSENT}
+                rename_member(case, "metadata", "case")
+            case["metadata"] = {name: value for name, value in metadata.items() if value is not ABSENT}
+        return {name: value for name, value in case.items() if value is not ABSENT}
 
 
 def find_columns(
@@ -166,13 +179,11 @@ def find_columns(
     bare = [column.removesuffix(":json") for column in columns]
     available = {*bare, *_prefixes(bare)}
     inside = set[str]() if table else available  # the members of a JSON row may be objects
-    if missing := [
-        one for one in mapping.values() if one not in available and one.split(".")[0] not in inside
-    ]:
-        hint = did_you_mean(missing[0], bare, " (", ")")
-        raise UsageError(f"{file}: there is no column {missing[0]!r}{hint}; {_list_columns(columns)}")
-    found = dict(mapping)
-    used = set(mapping.values())
+    found = {
+        target: one if one in available or one.split(".")[0] in inside else _like(one, bare, columns, file)
+        for target, one in mapping.items()
+    }
+    used = set(found.values())
     targets = [target for target in SYNONYMS if target not in mapping and _concerns(target, part)]
     for target in targets:
         names = [column for column in bare if column not in used and _normal(column) in SYNONYMS[target]]
@@ -183,13 +194,13 @@ def find_columns(
             names = [target]
         if target == "output" and names and _may_be_expected(names[0], bare, found):
             raise UnclearColumns(
-                f"{file}: {preview(names[0])} may be the output or the expected value; {_list_columns(columns)}; "
+                f"{file}: {preview(names[0])} may be the output or the expected value; {list_columns(columns)}; "
                 f"say {columns_of({'output': 'COLUMN'})}, and {columns_of({'expected': 'COLUMN'})} if there is one"
             )
         if len(names) > 1:
             options = " or ".join(columns_of({target: name}) for name in names)
             raise UnclearColumns(
-                f"{file}: several columns may be the {target}: say {options}; {_list_columns(columns)}"
+                f"{file}: several columns may be the {target}: say {options}; {list_columns(columns)}"
             )
         if names:
             found[target] = names[0]
@@ -204,6 +215,22 @@ def find_columns(
     return ColumnMap(part, found, frozenset(mapping), _EMPTY[kind], members)
 
 
+def _like(name: str, bare: Sequence[str], columns: Sequence[str], file: str) -> str:
+    """The only column that `--map` may mean: spaces, `_`, `-` and case make no difference. Raises UsageError."""
+    same = [column for column in bare if _normal(column) == _normal(name)]
+    if len(same) == 1:
+        return same[0]
+    longer = [column for column in bare if f" {_normal(column)} ".find(f" {_normal(name)} ") >= 0]
+    hint = f" (did you mean {longer[0]}?)" if len(longer) == 1 else did_you_mean(name, bare, " (", ")")
+    raise UsageError(f"{file}: there is no column {name!r}{hint}; {list_columns(columns)}")
+
+
+def has_expected(columns: Sequence[str], found: ColumnMap) -> bool:
+    """Whether a column of the table is the expected value."""
+    own = (f"{column.removesuffix(':json')}." for column in columns)
+    return "expected" in found.columns or any(one.startswith("test_case.expected.") for one in own)
+
+
 def _missing_columns(
     lacking: Sequence[str], columns: Sequence[str], found: Mapping[str, str], file: str
 ) -> UnclearColumns:
@@ -215,7 +242,7 @@ def _missing_columns(
     else:
         line = columns_of(dict.fromkeys(lacking, "COLUMN"))
     return UnclearColumns(
-        f"{file}: no column for {' and '.join(lacking)}; {_list_columns(columns)}; say {line}", outputs
+        f"{file}: no column for {' and '.join(lacking)}; {list_columns(columns)}; say {line}", outputs
     )
 
 
@@ -252,41 +279,14 @@ def names_output(row: Mapping[str, Any]) -> bool:
     return any(_normal(column) in SYNONYMS["output"] for column in row)
 
 
-_ABSENT: Any = object()
-_EMPTY: dict[RowKind, Any] = {"csv": "", "typed": None, "json": _ABSENT}
+_EMPTY: dict[RowKind, Any] = {"csv": "", "typed": None, "json": ABSENT}
 
 
-def _find(row: dict[str, Any], column: str) -> Any:
-    """The value of a column. A dot leads into an object."""
-    inside, name = _holder(row, column)
-    return inside.get(name, _ABSENT) if is_object(inside) else _ABSENT
-
-
-def _remove(row: dict[str, Any], column: str) -> None:
-    inside, name = _holder(row, column)
-    if is_object(inside):
-        inside.pop(name, None)
-
-
-def _holder(row: dict[str, Any], column: str) -> tuple[Any, str]:
-    """The object that has a column as a member, and the name of the member."""
-    if column in row:
-        return row, column
-    *outer, last = column.split(".")
-    inside: Any = row
-    for name in outer:
-        inside = inside.get(name) if is_object(inside) else None
-    return inside, last
-
-
-def _rename(members: dict[str, Any], name: str, prefix: str) -> None:
-    """Keep a member under another name, such as `case_expected`, because a column that was named takes its place."""
-    if name not in members:
-        return
-    other = f"{prefix}_{name}"
-    while other in members:
-        other = f"{prefix}_{other}"
-    members[other] = members.pop(name)
+def _remove_used(row: dict[str, Any], columns: Mapping[str, str]) -> None:
+    """Remove the columns of targets. A column such as `topic` that is the tags stays a member, for `--by topic`."""
+    used = [one for target, one in columns.items() if target != "tags" or _normal(one) in ("tags", "tag")]
+    for column in sorted(used, key=len):  # an object before its members
+        remove_member(row, column)
 
 
 def id_text(id: Any) -> Any:
@@ -321,7 +321,7 @@ def _prefixes(columns: Iterable[str]) -> set[str]:
     }
 
 
-def _list_columns(columns: Sequence[str]) -> str:
+def list_columns(columns: Sequence[str]) -> str:
     shown = ", ".join(preview(column) for column in columns[:SHOWN])
     more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
     return f"its columns are {shown}{more}" if columns else "it has no columns"
@@ -372,6 +372,7 @@ def has_rows(name: str, limits: Limits, part: Part, columns: Mapping[str, str] |
     check_readable(name)
     if name == "-" or form in ("json", "yaml"):
         return bool(columns)
+    check_encoding(name)
     with suppress(BadLine):  # reported by the run, with what comes before it
         next(items_of(name, limits, part, columns), None)
     if form in ROW_KINDS or columns:

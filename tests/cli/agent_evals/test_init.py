@@ -2,8 +2,10 @@
 
 import http.server
 import json
+import os
 import re
 import shlex
+import subprocess
 import threading
 
 import pytest
@@ -43,8 +45,13 @@ def endpoint():
     server.server_close()
 
 
+def one_line(out):
+    """The text with each command in one line."""
+    return re.sub(r" \\\n *", " ", out)
+
+
 def next_words(out):
-    (line,) = re.findall(r"^next: assay (.*)$", re.sub(r" \\\n *", " ", out), re.MULTILINE)
+    (line,) = re.findall(r"^next: (?:cd \S+ && )?assay (.*)$", one_line(out), re.MULTILINE)
     return shlex.split(line)
 
 
@@ -54,8 +61,15 @@ def run_folder(command, out, folder):
     (job,) = yaml.safe_load((folder / CI).read_text("utf-8"))["jobs"].values()
     steps = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
     assert list(steps) == ["Install", "Measure", "Decide"]
-    lines = [shlex.split(line) for line in steps["Measure"].splitlines()] + [shlex.split(steps["Decide"])]
+    _, *measures = steps["Measure"].splitlines()
+    lines = [shlex.split(line.removesuffix(" || goes_on")) for line in measures] + [
+        shlex.split(steps["Decide"])
+    ]
     assert all(line[0] == "assay" for line in lines)
+    printed = [
+        shlex.split(words) for words in re.findall(r"^(?:next|then): (?:cd .* && )?(.*)$", out, re.MULTILINE)
+    ]
+    assert printed == [*lines[:-1], lines[-1][: -len(["--markdown", "report.md"])]]
     return codes + [command(*line[1:], folder=folder).code for line in lines]
 
 
@@ -84,7 +98,7 @@ def test_a_folder_that_was_written_runs(words, files, codes, must, endpoint, com
     assert sorted(
         str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
     ) == sorted(written)
-    assert len(done.out.splitlines()) == 2
+    assert {line.partition(":")[0] for line in done.out.splitlines()[1:]} == {"next", "then"}
     assert run_folder(command, done.out, tmp_path) == (codes if isinstance(codes, list) else codes[must])
 
 
@@ -123,6 +137,7 @@ REFUSED = [
     (["--table", "odd.csv"], "odd.csv: no column for input and output; its columns are 'x', 'y'; say --map input=COLUMN --map output=COLUMN"),
     (["--table", "unclear.csv"], "unclear.csv: 'answer' may be the output or the expected value; its columns are"),
     (["--table", "empty.csv"], "--table empty.csv: expected a table with a header and rows"),
+    (["--table", "two.csv", "--must", "equal"], "two.csv: --must equal needs a column with the expected value, and none is recognised; its columns are 'question', 'notes', 'gpt_answer', 'claude_answer'; say --map expected=COLUMN"),
     (["--yes", "--must", "fly"], "--must fly: expected one of contain, equal"),
 ]  # fmt: skip
 
@@ -131,11 +146,18 @@ def test_a_refusal_writes_nothing(command, tmp_path):
     (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "unclear.csv").write_text("question,answer,model_a\nA?,a,x\n")
+    (tmp_path / "two.csv").write_text("question,notes,gpt_answer,claude_answer\nA?,a,x,a\n")
     results = command.each([["init", *words] for words, _ in REFUSED], folder=tmp_path)
     for (words, message), done in zip(REFUSED, results, strict=True):
         assert (done.code, done.out) == (2, ""), words
         assert message in done.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "odd.csv", "unclear.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "empty.csv",
+        "odd.csv",
+        "two.csv",
+        "unclear.csv",
+    ]
+    assert "next: assay init --table empty.csv" in results[0].err
 
 
 def test_a_map_names_the_columns_of_a_table(command, tmp_path):
@@ -174,3 +196,56 @@ def test_three_questions_on_a_terminal(typed, words, command, tmp_path):
     line = shown.replace("\r", "")
     assert next_words(line)[:2] == words
     assert command(*next_words(line), folder=tmp_path).code == 0
+
+
+TWO = "id,question,topic,gold answer,gpt_answer,claude_answer\n1,A?,t,a,a,a\n2,B?,t,,x,b\n3,C?,u,c,x,c\n"
+
+
+@pytest.mark.parametrize("must", ["contain", "equal"])
+def test_a_table_of_two_models_is_checked_against_its_expected_column(must, command, tmp_path):
+    (tmp_path / "two.csv").write_text(TWO)
+    done = command("init", "demo", "--table", "two.csv", "--must", must, folder=tmp_path)
+    assert done.code == 0, done.err
+    checks = yaml.safe_load((tmp_path / "demo" / "checks.yaml").read_text("utf-8"))
+    assert checks == [{{"contain": "contains", "equal": "exact_match"}[must]: "$.test_case.expected"}]
+
+
+def test_a_table_without_expected_values_is_said_to_be_checked_for_any_text(command, tmp_path):
+    (tmp_path / "plain.csv").write_text("input,output\nA?,a\n")
+    done = command("init", "--table", "plain.csv", folder=tmp_path)
+    assert "no column is recognised as the expected value, so checks.yaml asks only for any text" in done.out
+
+
+def test_the_steps_of_the_workflow_reach_the_gate_after_a_case_that_was_not_measured(
+    zygote, command, tmp_path
+):
+    (tmp_path / "two.csv").write_text(TWO)  # the second case has no expected value: evaluate exits with 1
+    assert command("init", "demo", "--table", "two.csv", folder=tmp_path).code == 0
+    (tmp_path / "two.csv").unlink()  # the folder is a repository: it needs nothing beside it
+    (job,) = yaml.safe_load((tmp_path / "demo" / CI).read_text("utf-8"))["jobs"].values()
+    steps = {step["name"]: step for step in job["steps"] if "run" in step}
+    assert not any("continue-on-error" in step for step in job["steps"])
+    environ = os.environ | {"PATH": os.pathsep.join([str(zygote.bin), os.environ["PATH"]])}
+
+    def run(name):
+        words = ["bash", "-e", "-c", steps[name]["run"]]
+        return subprocess.run(
+            words, cwd=tmp_path / "demo", env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    measured, decided = run("Measure"), run("Decide")
+    assert measured.returncode == 0, measured.stderr
+    assert measured.stdout.count("not measured: 1 errored of 3 checks") == 2
+    assert decided.returncode == 1, decided.stdout  # undecided: a case was not measured
+    assert (tmp_path / "demo" / "report.md").exists()
+    (tmp_path / "demo" / "checks.yaml").unlink()
+    assert run("Measure").returncode == 1  # a command that is refused ends the job
+
+
+def test_the_only_table_is_the_default_and_its_expected_column_is_asked_for(command, tmp_path):
+    (tmp_path / "mine.csv").write_text("question,solution,answer\nA?,a,a\nB?,b,x\n")
+    shown = run_on_terminal("init", folder=tmp_path, typed="1\n\nequal\nsolution\n", code=0).replace("\r", "")
+    assert "Which file? [mine.csv]" in shown
+    assert "Which column has the expected value?" in shown
+    done = command(*next_words(shown), folder=tmp_path)
+    assert "exact_match       1       1" in done.out

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +16,16 @@ from assay.cli.agent_evals import init_files
 from assay.cli.agent_evals.suite import TEMPLATE
 from assay.cli.console.console import echo
 from assay.errors import UsageError
-from assay.inputs.files import read_items
-from assay.inputs.rows import ROW_KINDS, SYNONYMS, UnclearColumns, find_columns, read_map
+from assay.inputs.files import FORMATS, read_items
+from assay.inputs.rows import (
+    ROW_KINDS,
+    ColumnMap,
+    UnclearColumns,
+    find_columns,
+    has_expected,
+    list_columns,
+    read_map,
+)
 from assay.settings import load
 
 KINDS = {  # what it is, what to ask for, the default
@@ -27,13 +36,15 @@ KINDS = {  # what it is, what to ask for, the default
 }
 MUSTS = {"contain": "contain the expected text", "equal": "be equal to the expected value"}
 AGENT = "local.mine.bot"
+SUGGESTED = 3  # tables that a refusal names
+ANY_TEXT = "so checks.yaml asks only for any text; say --map expected=COLUMN if there is one"
 
 
 class InitOptions(Struct, frozen=True, kw_only=True):
     folder: str = "."
     kind: str | None = None
     source: str = ""
-    must: str = "contain"
+    must: str | None = None  # None: contain, or any text if the table has no expected values
     columns: list[str] = []  # --map
     force: bool = False
     yes: bool = False
@@ -46,6 +57,8 @@ class Plan(Struct, kw_only=True):
     measure: list[list[str]]
     results: list[str]
     extras: str = "compare"
+    copies: dict[str, Path] = {}  # the files to copy, by the new name
+    note: str | None = None  # what a person must know about the files
 
 
 def main(options: InitOptions) -> None:
@@ -54,7 +67,7 @@ def main(options: InitOptions) -> None:
     plan = PLANS[options.kind or "function"](options)
     plan.files |= {"gate.yaml": init_files.POLICY, init_files.WORKFLOW: _workflow(plan)}
     folder = Path(options.folder)
-    existing = [name for name in plan.files if (folder / name).exists()]
+    existing = [name for name in (*plan.copies, *plan.files) if (folder / name).exists()]
     if existing and not options.force:
         raise UsageError(
             f"{', '.join(existing)}: expected a folder without these files; nothing was written",
@@ -63,33 +76,61 @@ def main(options: InitOptions) -> None:
     for name, text in plan.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
-    echo(f"wrote {', '.join(plan.files)}")
+    for name, source in plan.copies.items():
+        shutil.copyfile(source, folder / name)
+    echo(f"wrote {', '.join((*plan.copies, *plan.files))}")
+    if plan.note is not None:
+        echo(plan.note)
     change = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(options.folder)} && "
-    echo(f"next: {change}{shlex.join(plan.measure[0])}")
+    first, *others = [*plan.measure, _gate(plan)]
+    echo(f"next: {change}{shlex.join(first)}")
+    for words in others:
+        echo(f"then: {shlex.join(words)}")
 
 
 def _complete(options: InitOptions) -> InitOptions:
-    """The options, with the answers of the three questions if none of them was given."""
-    if options.must not in MUSTS:
+    """The options, with the answers of the questions if none of them was given."""
+    if options.must is not None and options.must not in MUSTS:
         raise UsageError(f"--must {options.must}: expected one of {', '.join(MUSTS)}")
     if options.kind is not None:
         return options
     if options.yes:
         return replace(options, kind="function", source=KINDS["function"][2])
+    tables = _tables()
     if not sys.stdin.isatty():
+        known = [f"--table {shlex.quote(name)}" for name in tables[:SUGGESTED]] or ["--function bot:answer"]
         raise UsageError(
             "expected --table, --function, --agent or --endpoint, because there is no terminal to ask",
-            "next: assay init --function bot:answer",
+            *(f"next: assay init {one}" for one in known),
         )
     kind = _choose("What do you have?", {name: what for name, (what, _, _) in KINDS.items()})
-    source = typer.prompt(KINDS[kind][1], default=KINDS[kind][2])
-    return replace(options, kind=kind, source=source, must=_choose("What must its answer do?", MUSTS))
+    default = tables[0] if kind == "table" and tables else KINDS[kind][2]
+    source = typer.prompt(KINDS[kind][1], default=default)
+    must = options.must or _choose("What must its answer do?", MUSTS)
+    options = replace(options, kind=kind, source=source, must=must)
+    if kind != "table" or not Path(source).exists():
+        return options
+    columns = _columns(source)
+    outputs, found = _outputs(columns, options)
+    free = [column for column in columns if column not in (*found.columns.values(), *outputs)]
+    if has_expected(columns, found) or not free:
+        return options
+    expected = _choose("Which column has the expected value?", dict.fromkeys(free, ""))
+    return replace(options, columns=[*options.columns, f"expected={expected}"])
+
+
+def _tables() -> list[str]:
+    """The tables in this folder."""
+    suffixes = {suffix for suffix, form in FORMATS.items() if form in ROW_KINDS}
+    return sorted(
+        path.name for path in Path().iterdir() if path.suffix.lower() in suffixes and path.is_file()
+    )
 
 
 def _choose(question: str, choices: Mapping[str, str]) -> str:
     echo(question)
     for number, (name, text) in enumerate(choices.items(), 1):
-        echo(f"  {number}  {name}: {text}")
+        echo(f"  {number}  {name}{': ' if text else ''}{text}")
     names = list(choices)
     while True:
         said = str(typer.prompt("Number or name", default="1")).strip()
@@ -106,9 +147,13 @@ def _choose(question: str, choices: Mapping[str, str]) -> str:
 def _plan_table(options: InitOptions) -> Plan:
     folder, path = Path(options.folder), Path(options.source)
     files: dict[str, str] = {}
+    copies: dict[str, Path] = {}
     if path.exists():
-        name = os.path.relpath(path, folder)
         columns = _columns(str(path))
+        name = os.path.relpath(path, folder)
+        if not path.resolve().is_relative_to(folder.resolve()):  # a repository has no file beside it
+            name = path.name
+            copies[name] = path
     else:
         if path.suffix != ".csv":
             raise UsageError(
@@ -116,8 +161,17 @@ def _plan_table(options: InitOptions) -> Plan:
             )
         name, columns = path.name, init_files.TABLE.partition("\n")[0].split(",")
         files[name] = init_files.TABLE
-    outputs, expected = _outputs(columns, options)
-    files |= {"checks.yaml": _checks(options.must, expected=expected), "assay.toml": init_files.SETTINGS}
+    outputs, found = _outputs(columns, options)
+    expected = has_expected(columns, found)
+    if not expected and options.must is not None:
+        raise UsageError(
+            f"{options.source}: --must {options.must} needs a column with the expected value, and none is recognised; "
+            f"{list_columns(columns)}; say --map expected=COLUMN",
+        )
+    files |= {
+        "checks.yaml": _checks(options.must) if expected else init_files.CHECKS_WITHOUT_EXPECTED,
+        "assay.toml": init_files.SETTINGS,
+    }
     maps = [word for one in options.columns for word in ("--map", one)]
     measure: list[list[str]] = []
     results: list[str] = []
@@ -127,7 +181,8 @@ def _plan_table(options: InitOptions) -> Plan:
         words += [] if output is None else ["--map", f"output={output}"]
         measure.append([*words, "-o", result])
         results.append(result)
-    return Plan(files=files, measure=measure, results=results)
+    note = None if expected else f"no column is recognised as the expected value, {ANY_TEXT}"
+    return Plan(files=files, measure=measure, results=results, copies=copies, note=note)
 
 
 def _columns(name: str) -> list[str]:
@@ -137,25 +192,23 @@ def _columns(name: str) -> list[str]:
     return list(first.columns)
 
 
-def _outputs(columns: Sequence[str], options: InitOptions) -> tuple[list[str | None], bool]:
-    """The columns of outputs, None if it is found by its name, and whether there is an expected value."""
+def _outputs(columns: Sequence[str], options: InitOptions) -> tuple[list[str | None], ColumnMap]:
+    """The columns of outputs, None if it is found by its name, and what every column is."""
     mapping, file = read_map(options.columns), options.source
     kind = ROW_KINDS.get(Path(file).suffix.removeprefix("."), "csv")
     try:
-        found = find_columns(columns, mapping, "context", file, kind=kind)
+        return [None], find_columns(columns, mapping, "context", file, kind=kind)
     except UnclearColumns as unclear:
         if not unclear.outputs:
             raise
         chosen = mapping | {"output": unclear.outputs[0]}
-        found = find_columns(columns, chosen, "context", file, kind=kind)
-        return list(unclear.outputs), "expected" in found.columns
-    return [None], "expected" in found.columns or any(one in SYNONYMS["expected"] for one in mapping)
+        return list(unclear.outputs), find_columns(columns, chosen, "context", file, kind=kind)
 
 
-def _checks(must: str, *, expected: bool = True) -> str:
-    if not expected:
-        return init_files.CHECKS_WITHOUT_EXPECTED
-    return init_files.CHECKS.replace("CHECK", {"contain": "contains", "equal": "exact_match"}[must])
+def _checks(must: str | None) -> str:
+    return init_files.CHECKS.replace(
+        "CHECK", {"contain": "contains", "equal": "exact_match"}[must or "contain"]
+    )
 
 
 # a function, an endpoint, an agent
@@ -187,7 +240,7 @@ def _dataset(options: InitOptions, files: dict[str, str], kind: str) -> Plan:
 
 
 def _plan_agent(options: InitOptions) -> Plan:
-    strategy = {"contain": "contains", "equal": "exact"}[options.must]
+    strategy = {"contain": "contains", "equal": "exact"}[options.must or "contain"]
     suite = TEMPLATE.replace(
         "strategy: contains, value: Ada", f"strategy: {strategy}, value: {init_files.GREETING[strategy]}"
     )
@@ -218,15 +271,18 @@ def _agent_settings(kind: str, target: str) -> str:
     return f'\n[agents."{AGENT}"]\nkind = "{kind}"\ntarget = "{quoted}"\n'
 
 
-def _workflow(plan: Plan) -> str:
+def _gate(plan: Plan) -> list[str]:
     *baseline, last = plan.results[:2]
-    gate = ["assay", "gate", last, *(["--baseline", baseline[0]] if baseline else [])]
-    gate += ["--policy", "gate.yaml", "--markdown", "report.md"]
-    lines = "\n".join(f"          {shlex.join(words)}" for words in plan.measure)
+    against = ["--baseline", baseline[0]] if baseline else []
+    return ["assay", "gate", last, *against, "--policy", "gate.yaml"]
+
+
+def _workflow(plan: Plan) -> str:
+    lines = "\n".join(f"          {shlex.join(words)} || goes_on" for words in plan.measure)
     return (
         init_files.GITHUB.replace("EXTRAS", plan.extras)
         .replace("MEASURE", lines)
-        .replace("GATE", shlex.join(gate))
+        .replace("GATE", shlex.join([*_gate(plan), "--markdown", "report.md"]))
     )
 
 

@@ -75,8 +75,8 @@ jobs:
       - name: Install
         run: pip install 'openassay[EXTRAS]'
       - name: Measure
-        continue-on-error: true
         run: |
+          goes_on() { case $? in 1 | 3) ;; *) exit 1 ;; esac }  # the gate decides about what was measured
 MEASURE
       - name: Decide
         run: GATE

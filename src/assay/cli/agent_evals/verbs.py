@@ -77,9 +77,9 @@ def init(
     ] = None,
     endpoint: Annotated[str | None, typer.Option(help="You have an HTTP endpoint.", metavar="URL")] = None,
     must: Annotated[
-        str,
-        typer.Option(help="What the answer must do with the expected one: contain or equal.", metavar="WHAT"),
-    ] = "contain",
+        str | None,
+        typer.Option(help="The answer must contain the expected one (default), or equal it.", metavar="WHAT"),
+    ] = None,
     map: Annotated[
         list[str] | None,
         typer.Option(

@@ -281,7 +281,7 @@ Without a name it lists the types.
     assay init --function bot:answer
 
 It asks three questions: what you have, its name, and what it must do. With --table, --function, --agent or --endpoint
-it asks nothing. A file that exists is not overwritten without --force. The last line is the next command.
+it asks nothing. A file that exists is not overwritten without --force. The last lines are the next commands.
 """,
     "suite": """Validate and show suites; write adversarial ones.
 

@@ -31,6 +31,7 @@ from assay.cli.evaluate.table_input import with_commands, with_table
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal
 from assay.errors.exit_codes import ERROR
 from assay.fep.outputs.run_result import metadata_of
+from assay.inputs.input_digests import OTHER_INPUT
 from assay.inputs.rows import UnclearColumns
 from assay.results.run_end import RunFooter
 from assay.results.slices import SliceRates
@@ -47,6 +48,7 @@ class Outcome(NamedTuple):
     seconds: float
     slices: Sequence[SliceRates]
     bars: Sequence[BarResult]
+    partial: bool  # it stopped before its end
 
 
 def main(options: EvaluateOptions) -> int:
@@ -132,7 +134,7 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
     """Close every file. The first error is the one to report."""
     tally, inputs, agent = evaluation.tally, evaluation.inputs, evaluation.agent
     bad_lines = evaluation.bad_lines.count
-    planned = agent.planned if agent else None
+    planned, partial = agent.planned if agent else None, error is not None
     footer = RunFooter(
         evaluation_id=(agent and agent.run) or evaluation.run,
         started_at=evaluation.started,
@@ -153,7 +155,9 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
     for name in dimensions_without_values(slices):
         echo_err(f"--by {name}: no case has a value there")
     bars = results_of(evaluation.bars, tally, evaluation.plan.label_types, slices)
-    return Outcome(footer, error, time.perf_counter() - evaluation.began, slices, bars)
+    if partial:
+        bars = [one._replace(share=None, problem="the run stopped before its end") for one in bars]
+    return Outcome(footer, error, time.perf_counter() - evaluation.began, slices, bars, partial)
 
 
 def _report(evaluation: Evaluation, outcome: Outcome) -> None:
@@ -173,6 +177,7 @@ def _report(evaluation: Evaluation, outcome: Outcome) -> None:
         echo_err(
             f"--max-cost: the cost of {unknown:,} of {spending.calls:,} answers is unknown and not counted"
         )
+    _report_repeats(evaluation)
     _report_error(evaluation, outcome.error)
 
 
@@ -181,6 +186,7 @@ def _print_document(evaluation: Evaluation, outcome: Outcome) -> None:
 
     options, agent, baseline = evaluation.options, evaluation.agent, evaluation.baseline
     document: dict[str, Any] = {
+        **({"partial": _part(evaluation)} if outcome.partial else {}),
         "evaluation_id": outcome.footer.evaluation_id,
         **check_table.summary_of(evaluation.tally, options.ks),
         **({"slices": [slice_document(one) for one in outcome.slices]} if outcome.slices else {}),
@@ -203,9 +209,12 @@ def _print_tables(evaluation: Evaluation, outcome: Outcome) -> None:
     from assay.cli.render.repeats import method_line
 
     options, footer, agent = evaluation.options, outcome.footer, evaluation.agent
+    if outcome.partial and evaluation.tally.cases:
+        undecided = ", and no bar is decided" if outcome.bars else ""
+        echo(f"only a part: {_part(evaluation)}{undecided}")
     check_table.show(
         evaluation.tally,
-        min_pass_rate=evaluation.bars.overall,
+        min_pass_rate=None if outcome.partial else evaluation.bars.overall,
         seconds=outcome.seconds,
         experiment=footer.experiment.name if footer.experiment and footer.experiment.name else None,
         ks=options.ks,
@@ -229,7 +238,8 @@ def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
     from assay.cli.render import check_table  # deferred import: rich loads slowly
 
     agent = evaluation.agent
-    shortfalls = check_table.shortfalls(evaluation.tally, evaluation.bars.overall)
+    bar = None if outcome.partial else evaluation.bars.overall
+    shortfalls = check_table.shortfalls(evaluation.tally, bar)
     for line in (*shortfalls, *(agent.lines() if agent else ())):
         echo_err(line)
     for one in outcome.bars:
@@ -249,10 +259,30 @@ def _report_error(evaluation: Evaluation, error: Refusal | None) -> None:
         return
     for line in error.lines:
         echo_err(line)
-    if tally.cases and not isinstance(error, EnvironmentFailure):
+    if OTHER_INPUT in str(error):
         echo_err(
-            f"stopped after {case_count(tally.distinct_cases, tally.cases)}; the others were not measured"
+            "give every case its own id, or take another column for it (--map id=COLUMN); --skip-bad-lines leaves such"
+            " lines out, and they are not measured"
         )
+    if tally.cases and not isinstance(error, EnvironmentFailure):
+        echo_err(_part(evaluation))
+
+
+def _part(evaluation: Evaluation) -> str:
+    tally = evaluation.tally
+    return f"stopped after {case_count(tally.distinct_cases, tally.cases)}; the others were not measured"
+
+
+def _report_repeats(evaluation: Evaluation) -> None:
+    """Say that lines of a table count as trials: a stranger may not know that an id occurs twice."""
+    source, tally = evaluation.inputs.source, evaluation.tally
+    repeated = tally.cases - tally.distinct_cases
+    if source is None or not source.rows or evaluation.agent is not None or repeated <= 0:
+        return
+    message = f"{count_of(repeated, 'line')} with the id and input of an earlier one: trials of one case"
+    if other := source.other_expected:
+        message += f"; {count_of(other, 'line')} with another expected value: give other cases other ids"
+    echo_err(message)
 
 
 def _exit_code(evaluation: Evaluation, outcome: Outcome) -> int:

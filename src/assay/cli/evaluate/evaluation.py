@@ -13,6 +13,7 @@ from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import ProgressLine, stdout_to_stderr
 from assay.cli.evaluate.bars import read_bars, slice_sink, with_check_names
 from assay.cli.evaluate.inputs_outputs import BadLines, EvaluateOptions, flush, open_inputs, open_sinks
+from assay.cli.evaluate.table_input import require_expected
 from assay.cli.render.repeats import validate_ks
 from assay.errors import InvalidRequest, RunTimeout, UsageError
 from assay.fep.execution.execute import Execution, ExecutionOptions
@@ -62,7 +63,9 @@ class Evaluation:
         self.agent: AgentExecution | None = None
         with stdout_to_stderr():
             registry = parts.registry(self.settings, options.modules)
+            written = self.inputs.checks
             self.plan = self._plan(registry)
+            require_expected(options, written, self.settings.limits)
             if options.agent is not None:
                 self.agent = _agent_execution(options, self.settings, registry)
                 self.agent.prepare(self.plan, self.inputs, resources)

@@ -50,6 +50,8 @@ class Source:
         """`rows`: the items are made from rows of a table, so they are not the lines of the file."""
         self._items, self._limits, self._on_bad, self.rows = items, limits, on_bad, rows
         self.inputs = inputs or InputDigests()
+        self._expected = InputDigests() if rows else None
+        self.other_expected = 0  # rows with the id and input of an earlier one, and another expected value
         self.read = 0
         self._item: SourceItem | None = None
         self._line = 0  # the number of the current item, if the items are lines
@@ -99,6 +101,11 @@ class Source:
             if earlier is not None:
                 self.report_bad([other_input(case["id"], item.location_of(earlier))])
                 continue
+            if (
+                self._expected
+                and self._expected.add(case["id"], case.get("expected"), item.number) is not None
+            ):
+                self.other_expected += 1
             yield context
 
     def report_bad(self, problems: Sequence[Problem]) -> None:

@@ -261,8 +261,7 @@ def _report_error(evaluation: Evaluation, error: Refusal | None) -> None:
         echo_err(line)
     if OTHER_INPUT in str(error):
         echo_err(
-            "give every case its own id, or take another column for it (--map id=COLUMN); --skip-bad-lines leaves such"
-            " lines out, and they are not measured"
+            "give every case its own id, or say --map id=COLUMN; --skip-bad-lines leaves the line out, not measured"
         )
     if tally.cases and not isinstance(error, EnvironmentFailure):
         echo_err(_part(evaluation))

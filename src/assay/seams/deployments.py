@@ -19,7 +19,7 @@ from assay.seams.workflow_routes import BASE
 from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.deployments import CAPABILITY
 from assay.serve.openwop.errors import NotProvided
-from assay.serve.openwop.evals import evals_of
+from assay.serve.openwop.eval_runs import evals_of
 from assay.serve.openwop.host import NewRun, host_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body_reader import body_format, read_document

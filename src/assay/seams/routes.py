@@ -23,7 +23,7 @@ from assay.seams.sample_agents import SAMPLE, STRICT, STRICT_SCHEMA, invocation_
 from assay.seams.workflow_routes import BASE, WORKFLOW_SEAMS
 from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.errors import CredentialLeak
-from assay.serve.openwop.evals import evals_of
+from assay.serve.openwop.eval_runs import evals_of
 from assay.serve.openwop.host import NewRun, OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body_reader import body_format, read_document

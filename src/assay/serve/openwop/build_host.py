@@ -15,7 +15,7 @@ from assay.ports.config import PackKeyConfig
 from assay.promotion.service import PromotionService
 from assay.protocol.agents import AgentCard
 from assay.serve.openwop.deployments import DeploymentRuns, deployment_capability
-from assay.serve.openwop.evals import EvalRuns
+from assay.serve.openwop.eval_runs import EvalRuns
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.host import Capabilities, EvalCapability, OpenWopHost, RunResource
 from assay.serve.openwop.supplied import supplied

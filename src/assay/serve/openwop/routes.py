@@ -5,7 +5,7 @@ from assay.serve.openwop.annotations import ANNOTATION_ROUTES, diff_runs
 from assay.serve.openwop.asyncapi import show_asyncapi
 from assay.serve.openwop.deployments import DEPLOYMENT_ROUTES
 from assay.serve.openwop.discovery import discover
-from assay.serve.openwop.evals import eval_report, eval_summary
+from assay.serve.openwop.eval_runs import eval_report, eval_summary
 from assay.serve.openwop.events import follow_run, poll_run
 from assay.serve.openwop.forks import fork_run
 from assay.serve.openwop.inventory import (

@@ -17,9 +17,8 @@ from assay.backends.stores.records.failpoints import Reach, from_environment
 from assay.backends.stores.records.queries import Database
 from assay.backends.stores.records.record_store import RecordStore
 from assay.backends.stores.records.transactions import count_commit
-from assay.backends.stores.sql import audit_log as chain
+from assay.backends.stores.sql import audit_reader, tenant_content
 from assay.backends.stores.sql import reencrypt as markers
-from assay.backends.stores.sql import tenant_content
 from assay.backends.stores.sql.connect import RetryPolicy, open_engine, with_snapshots
 from assay.backends.stores.sql.data_keys import DataKeys
 from assay.backends.stores.sql.group_commit import GroupCommitter
@@ -158,13 +157,13 @@ class SqlStore(RecordStore):
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:
-        return await self.ask(lambda db: chain.lines_of(db.connection, tenant, following, limit))
+        return await self.ask(lambda db: audit_reader.lines_of(db.connection, tenant, following, limit))
 
     async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
-        return await self.ask(lambda db: chain.heads_of(db.connection, tenant))
+        return await self.ask(lambda db: audit_reader.heads_of(db.connection, tenant))
 
     async def misfits(self, tenant: str | None = None) -> int:
-        return await self.ask(lambda db: chain.misfits_of(db.connection, tenant))
+        return await self.ask(lambda db: audit_reader.misfits_of(db.connection, tenant))
 
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
         done = await self.change(lambda db, _: self._reencryption.step(db.connection, cursor))

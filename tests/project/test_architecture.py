@@ -214,7 +214,7 @@ def test_a_folder_has_at_most_25_files(root):
 
 FOR_TYPES = (
     "backends.stores.records.codec",
-    "backends.stores.sql.data_keys",
+    "backends.stores.sql.tenant_keys",
 )  # this import is for a type alone
 
 

@@ -11,8 +11,8 @@ from sqlalchemy import select, text
 
 from assay.auth.audit import lines, verify
 from assay.backends.keyring import KeyRing
-from assay.backends.stores.sql import data_keys
-from assay.backends.stores.sql.tables import evidence, tenant_keys
+from assay.backends.stores.sql import tables, tenant_keys
+from assay.backends.stores.sql.tables import evidence
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure, RunNotFinished
 from assay.fep.records.erase import KEPT, DeletionReport, TenantDeletion, survey_tenant
@@ -115,7 +115,8 @@ def contents_under(folder):
 
 async def keys_of(store, tenant="acme"):
     with store._engine.connect() as connection:
-        query = select(tenant_keys).where(tenant_keys.c.tenant == tenant).order_by(tenant_keys.c.created)
+        keys = tables.tenant_keys
+        query = select(keys).where(keys.c.tenant == tenant).order_by(keys.c.created)
         return connection.execute(query).all()
 
 
@@ -228,7 +229,7 @@ async def test_processes_share_a_key_and_notice_its_end(disk, monkeypatch):
         (chunk,) = await store.chunks("later", "results", key="k1")
         assert canary("acme").encode() in chunk.data
         assert [row.destroyed is None for row in await keys_of(store)] == [False, True]
-        monkeypatch.setattr(data_keys, "FRESH", -1.0)
+        monkeypatch.setattr(tenant_keys, "FRESH", -1.0)
         assert (await other.run("r1")).erased_by == "deletion"
         assert not any(row.data for row in await keys_of(other) if row.destroyed)
 

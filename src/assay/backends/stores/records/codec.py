@@ -15,7 +15,7 @@ from assay.ports import DELETION, ERASED, ERASED_BY, Cipher, Run
 if TYPE_CHECKING:  # the light store does without SQLAlchemy
     from sqlalchemy import Connection
 
-    from assay.backends.stores.sql.data_keys import DataKeys
+    from assay.backends.stores.sql.tenant_keys import DataKeys
 
 PLAIN, ZSTD = 0, 1
 WORTH_COMPRESSING = 2048  # bytes: half a page of SQLite

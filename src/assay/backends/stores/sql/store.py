@@ -20,11 +20,11 @@ from assay.backends.stores.records.transactions import count_commit
 from assay.backends.stores.sql import audit_reader, tenant_content
 from assay.backends.stores.sql import reencrypt as markers
 from assay.backends.stores.sql.connect import RetryPolicy, open_engine, with_snapshots
-from assay.backends.stores.sql.data_keys import DataKeys
 from assay.backends.stores.sql.group_commit import GroupCommitter
 from assay.backends.stores.sql.liveness import Checkpoints, DatabasePing, deliver
 from assay.backends.stores.sql.migrate import bring_up
 from assay.backends.stores.sql.reencrypt import Reencryption
+from assay.backends.stores.sql.tenant_keys import DataKeys
 from assay.backends.stores.sql.writer import SqlDatabase, SqlWriter
 from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure

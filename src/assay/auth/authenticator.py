@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol
 
-from assay.auth import sessions
+from assay.auth import page_sessions
 from assay.auth.keys import Key, admit, find, parse
 from assay.ports import Clock, Principal, Store, SystemClock
 
@@ -55,8 +55,8 @@ class Authenticator:
     async def _look_up(self, text: str) -> Key | PresentedToken:
         if self._tokens is not None and "." in text and text.isascii():
             return await self._tokens(text)
-        if text.startswith(sessions.PREFIX):
-            return await sessions.find(self._store, text)
+        if text.startswith(page_sessions.PREFIX):
+            return await page_sessions.find(self._store, text)
         return await find(self._store, parse(text))
 
     def _remember(self, digest: bytes, entry: tuple[float, Key | PresentedToken]) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from assay import settings
-from assay.auth import local_key, sessions
+from assay.auth import local_key, page_sessions
 from assay.auth.keys import DEFAULT, is_tenant
 from assay.auth.local_key import TENANT
 from assay.cli.console.client import HostClient
@@ -67,7 +67,7 @@ async def _serve(config: settings.Settings, options: ViewOptions) -> None:
             run = None if options.run is None else await find_run(runtime.store, options.run, tenant=tenant)
             server = servers.http_server(runtime, config, host=binding.host, port=options.port)
             principal = Principal(tenant=tenant, id=local_key.PRINCIPAL.id, scopes=SCOPES)
-            code = await sessions.create_code(runtime.store, principal, datetime.now(UTC))
+            code = await page_sessions.create_code(runtime.store, principal, datetime.now(UTC))
             address = page_address(binding.address, run.id if run else None, code.reveal())
             opening = asyncio.create_task(_open_when_ready(server, binding, address, options))
             try:
@@ -117,6 +117,6 @@ def _open_browser(address: str) -> bool:
 
 
 def _print_address(address: str) -> None:
-    minutes = int(sessions.CODE_LIFE.total_seconds() // 60)
+    minutes = int(page_sessions.CODE_LIFE.total_seconds() // 60)
     echo_err(f"no browser was found. This address works once, for {minutes} minutes:")
     echo(address, flush=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.auth import keys, sessions
+from assay.auth import keys, page_sessions
 from assay.errors import InvalidRequest, Problem
 from assay.serve.fep.request_parser import read_json
 from assay.serve.web.body_reader import body_format, read_document
@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(CodeExchange).decode
 async def show_identity(call: HttpRequest) -> Response:
     call.query()
     principal = call.principal
-    session = credential_of(call).startswith(sessions.PREFIX)
+    session = credential_of(call).startswith(page_sessions.PREFIX)
     return answer(Identity(principal.tenant, sorted(principal.scopes), session, __version__))
 
 
@@ -65,17 +65,17 @@ async def create_code(call: HttpRequest) -> Response:
     """A code for a session with the tenant and the scopes of this key. The session ends with the key."""
     call.query()
     server, now = call.server, call.server.clock.now()
-    key, life = "", sessions.TOKEN_LIFE
+    key, life = "", page_sessions.TOKEN_LIFE
     text = credential_of(call)
-    if text.startswith(sessions.PREFIX):
+    if text.startswith(page_sessions.PREFIX):
         raise InvalidRequest(Problem("", "expected an API key or a token; a session cannot open another"))
     if "." not in text:
         opener = await keys.find(server.store, keys.parse(text))
-        key, life = opener.id, sessions.LIFE
+        key, life = opener.id, page_sessions.LIFE
         if opener.expires is not None:
             life = min(life, opener.expires - now)
-    code = await sessions.create_code(server.store, call.principal, now, key=key, life=life)
-    return answer(SessionCode(code.reveal(), now + sessions.CODE_LIFE), 201)
+    code = await page_sessions.create_code(server.store, call.principal, now, key=key, life=life)
+    return answer(SessionCode(code.reveal(), now + page_sessions.CODE_LIFE), 201)
 
 
 async def create_session(call: HttpRequest) -> Response:
@@ -83,11 +83,11 @@ async def create_session(call: HttpRequest) -> Response:
     call.query()
     body_format(call)
     code = (await read_json(call, _decode, await read_document(call))).code
-    session, text = await sessions.exchange(call.server.store, code, call.server.clock.now())
+    session, text = await page_sessions.exchange(call.server.store, code, call.server.clock.now())
     return answer(SessionKey(text.reveal(), session.expires), 201)
 
 
 async def end_session(call: HttpRequest) -> Response:
     """End the session of this key. An API key or a token is not a session, and stays as it is."""
     call.query()
-    return answer(SessionEnd(await sessions.end(call.server.store, credential_of(call))))
+    return answer(SessionEnd(await page_sessions.end(call.server.store, credential_of(call))))

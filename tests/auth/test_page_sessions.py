@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.auth import keys, sessions
+from assay.auth import keys, page_sessions
 from assay.auth.authenticator import Authenticator
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Unauthenticated
@@ -27,8 +27,8 @@ class SettableClock:
 
 def opened(store, **more):
     async def work():
-        code = await sessions.create_code(store, PRINCIPAL, NOW, **more)
-        return await sessions.exchange(store, code.reveal(), NOW)
+        code = await page_sessions.create_code(store, PRINCIPAL, NOW, **more)
+        return await page_sessions.exchange(store, code.reveal(), NOW)
 
     return asyncio.run(work())
 
@@ -37,8 +37,8 @@ def test_a_code_works_once_even_for_concurrent_callers():
     store = MemoryStore()
 
     async def work():
-        code = (await sessions.create_code(store, PRINCIPAL, NOW)).reveal()
-        many = [sessions.exchange(store, code, NOW) for _ in range(20)]
+        code = (await page_sessions.create_code(store, PRINCIPAL, NOW)).reveal()
+        many = [page_sessions.exchange(store, code, NOW) for _ in range(20)]
         return await asyncio.gather(*many, return_exceptions=True)
 
     answers = asyncio.run(work())
@@ -47,24 +47,24 @@ def test_a_code_works_once_even_for_concurrent_callers():
     assert {one.code for one in refused} == {"code_refused"}
 
 
-@pytest.mark.parametrize("after", [sessions.CODE_LIFE, timedelta(days=1)])
+@pytest.mark.parametrize("after", [page_sessions.CODE_LIFE, timedelta(days=1)])
 def test_a_code_is_refused_after_its_time(after):
     store = MemoryStore()
 
     async def work():
-        code = (await sessions.create_code(store, PRINCIPAL, NOW)).reveal()
-        await sessions.exchange(store, code, NOW + after)
+        code = (await page_sessions.create_code(store, PRINCIPAL, NOW)).reveal()
+        await page_sessions.exchange(store, code, NOW + after)
 
     with pytest.raises(Unauthenticated, match="one-time code"):
         asyncio.run(work())
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", sessions.CODE_PREFIX, sessions.PREFIX + "x" * 43, "\udcff", "a" * 10_000]
+    "text", ["", "x", page_sessions.CODE_PREFIX, page_sessions.PREFIX + "x" * 43, "\udcff", "a" * 10_000]
 )
 def test_an_invalid_code_is_refused(text):
     with pytest.raises(Unauthenticated, match="one-time code"):
-        asyncio.run(sessions.exchange(MemoryStore(), text, NOW))
+        asyncio.run(page_sessions.exchange(MemoryStore(), text, NOW))
 
 
 def test_a_session_acts_for_its_opener_until_it_expires_or_ends():
@@ -72,12 +72,12 @@ def test_a_session_acts_for_its_opener_until_it_expires_or_ends():
     text = opened(store).text.reveal()
     gate = Authenticator(store, clock=clock, seconds=0)
     assert asyncio.run(gate.authenticate(text)) == PRINCIPAL
-    clock.at = NOW + sessions.LIFE
+    clock.at = NOW + page_sessions.LIFE
     with pytest.raises(Unauthenticated, match="expired"):
         asyncio.run(gate.authenticate(text))
     clock.at = NOW
-    assert asyncio.run(sessions.end(store, text))
-    assert not asyncio.run(sessions.end(store, text))
+    assert asyncio.run(page_sessions.end(store, text))
+    assert not asyncio.run(page_sessions.end(store, text))
     with pytest.raises(Unauthenticated):
         asyncio.run(gate.authenticate(text))
 
@@ -87,8 +87,8 @@ def test_a_session_ends_with_the_key_that_opened_it():
 
     async def work():
         key, _ = await keys.create(store, tenant="acme", now=NOW)
-        code = await sessions.create_code(store, PRINCIPAL, NOW, key=key.id)
-        text = (await sessions.exchange(store, code.reveal(), NOW)).text.reveal()
+        code = await page_sessions.create_code(store, PRINCIPAL, NOW, key=key.id)
+        text = (await page_sessions.exchange(store, code.reveal(), NOW)).text.reveal()
         gate = Authenticator(store, clock=gate_clock, seconds=0)
         await gate.authenticate(text)
         await keys.revoke(store, key.id, now=NOW)
@@ -104,9 +104,9 @@ def test_the_store_has_neither_code_nor_key_in_clear():
     text = opened(store).text.reveal()
 
     async def work():
-        code = (await sessions.create_code(store, PRINCIPAL, NOW)).reveal()
-        codes = await store.documents("", sessions.CODE)
-        return code, [*codes, *await store.documents("", sessions.SESSION)]
+        code = (await page_sessions.create_code(store, PRINCIPAL, NOW)).reveal()
+        codes = await store.documents("", page_sessions.CODE)
+        return code, [*codes, *await store.documents("", page_sessions.SESSION)]
 
     code, documents = asyncio.run(work())
     everything = b"".join(document.key.encode() + document.data for document in documents)

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.auth.page_sessions import CODE_PREFIX
 from assay.serve.page.built_files import show_asset, show_docs, show_page
-from assay.serve.page.session import TYPES, create_code, create_session, end_session, show_identity
+from assay.serve.page.session_routes import TYPES, create_code, create_session, end_session, show_identity
 from assay.serve.web.handler import ResponseSpec, RouteSpec
 from assay.serve.web.openapi import components
 

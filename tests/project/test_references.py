@@ -92,7 +92,7 @@ def test_every_file_that_a_page_names_exists(page):
 
 
 def test_contributing_names_what_each_file_defines():
-    """ "`HEAD` in `backends/stores/records/schema.py`" is a definition there."""
+    """ "`HEAD` in `backends/stores/records/sqlite_schema.py`" is a definition there."""
     text = " ".join((ROOT / "CONTRIBUTING.md").read_text("utf-8").split())
     named = re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", text)
     assert len(named) > 5

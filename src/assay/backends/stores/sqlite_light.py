@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 
 from assay.backends.stores.records import queries
 from assay.backends.stores.records import transactions as rules
-from assay.backends.stores.records.codec import RecordCodec
+from assay.backends.stores.records.codec import MARKER_KIND, MARKER_TENANT, RecordCodec
 from assay.backends.stores.records.failpoints import VARIABLE as FAILPOINT
 from assay.backends.stores.records.failpoints import from_environment
 from assay.backends.stores.records.queries import Database, Values
 from assay.backends.stores.records.record_rows import Row
 from assay.backends.stores.records.record_store import RecordStore
 from assay.backends.stores.records.record_writer import RecordWriter
-from assay.backends.stores.records.schema import BUSY_SECONDS, HEAD, MARKER_KIND, MARKER_TENANT
-from assay.backends.stores.records.sqlite_statements import INSERT, create_schema, make_private
+from assay.backends.stores.records.sqlite_schema import BUSY_SECONDS, HEAD, create_schema, make_private
+from assay.backends.stores.records.sqlite_statements import INSERT
 from assay.backends.stores.records.transactions import count_commit
 from assay.errors import Conflict
 from assay.ports import (

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 from sqlalchemy import Engine, event, text
 
-from assay.backends.stores.records.schema import UNIT_SCHEMA as SCHEMA
 from assay.backends.stores.sql.connect import RetryPolicy, open_engine
+from assay.backends.stores.sql.tables import UNIT_SCHEMA as SCHEMA
 
 APPLICATION, QUEUE, UNIT = "assay", "units", "assay.unit"
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]

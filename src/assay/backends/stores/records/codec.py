@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import zstandard
 
-from assay.backends.stores.records.schema import DATA_KEY
 from assay.errors import EnvironmentFailure
 from assay.ports import DELETION, ERASED, ERASED_BY, Cipher, Run
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:  # the light store does without SQLAlchemy
 
 PLAIN, ZSTD = 0, 1
 WORTH_COMPRESSING = 2048  # bytes: half a page of SQLite
+DATA_KEY = "@"  # begins the id of a data key of a tenant; no key of a host has it
+MARKER_TENANT, MARKER_KIND = "", "seal"  # of the documents that name the keys of an encrypted store
 _MARK = b"\0"  # JSON never begins with it
 
 

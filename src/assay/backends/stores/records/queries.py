@@ -17,7 +17,7 @@ from assay.backends.stores.records.record_rows import (
     sealed_blob,
     stamp,
 )
-from assay.backends.stores.records.schema import OPEN_RUNS
+from assay.backends.stores.records.sqlite_schema import OPEN_RUNS
 from assay.backends.stores.records.transactions import Name
 from assay.ports import (
     ACTIVE,

@@ -10,7 +10,7 @@ from assay.backends.stores.records import run_branches
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.records.queries import Database, Values, find_runs, one_of, read_runs
 from assay.backends.stores.records.record_rows import stamp
-from assay.backends.stores.records.schema import OPEN_RUNS
+from assay.backends.stores.records.sqlite_schema import OPEN_RUNS
 from assay.ports import CLOSED, Run, RunGroup, RunQuery, RunStatus
 
 _OLDEST, _NEWEST = "created, id", "created DESC, id DESC"

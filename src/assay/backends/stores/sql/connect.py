@@ -12,8 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from assay.backends.stores.records.schema import BUSY_SECONDS
-from assay.backends.stores.records.sqlite_statements import make_private
+from assay.backends.stores.records.sqlite_schema import BUSY_SECONDS, make_private
 from assay.errors import EnvironmentFailure, StoreLocked, UsageError
 from assay.errors.storage import DatabaseUnavailable
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from assay.backends.stores.records.failpoints import Reach
-from assay.backends.stores.records.schema import HEAD
+from assay.backends.stores.records.sqlite_schema import HEAD
 from assay.backends.stores.sql.connect import UNHURRIED
 from assay.backends.stores.sql.tables import create_all
 from assay.errors import UsageError

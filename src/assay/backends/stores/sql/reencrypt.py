@@ -11,10 +11,10 @@ import msgspec
 from sqlalchemy import Connection, Engine, Row, Table, bindparam, delete, insert, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
+from assay.backends.stores.records.codec import MARKER_KIND as KIND
+from assay.backends.stores.records.codec import MARKER_TENANT as TENANT
 from assay.backends.stores.records.codec import EncodedBlob, RecordCodec, key_of
 from assay.backends.stores.records.record_rows import read_run
-from assay.backends.stores.records.schema import MARKER_KIND as KIND
-from assay.backends.stores.records.schema import MARKER_TENANT as TENANT
 from assay.backends.stores.sql.tables import documents, evidence, runs, tenant_keys
 from assay.backends.stores.sql.tenant_content import rewrite_keys
 from assay.errors import EnvironmentFailure, UsageError

@@ -17,8 +17,9 @@ from sqlalchemy import (
     text,
 )
 
-from assay.backends.stores.records.schema import OPEN_RUNS
+from assay.backends.stores.records.sqlite_schema import OPEN_RUNS
 
+UNIT_SCHEMA = "assay_units"  # of the tables of DBOS, in the database of the store
 metadata = MetaData()
 
 # Bytewise order, as Python's and SQLite's, whatever the language of a PostgreSQL cluster is.

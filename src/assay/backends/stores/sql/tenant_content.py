@@ -22,8 +22,7 @@ from sqlalchemy import (
 
 from assay.backends.stores.records.codec import EncodedBlob, RecordCodec
 from assay.backends.stores.records.record_rows import moment, stamp
-from assay.backends.stores.records.schema import UNIT_SCHEMA
-from assay.backends.stores.sql.tables import case_blocks, documents, evidence, runs, tenant_keys
+from assay.backends.stores.sql.tables import UNIT_SCHEMA, case_blocks, documents, evidence, runs, tenant_keys
 from assay.errors.storage import open_runs_refusal
 from assay.ports import CLOSED
 from assay.ports.deletion import Destruction, TenantContent

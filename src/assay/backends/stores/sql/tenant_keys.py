@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Row, bindparam, select
 
+from assay.backends.stores.records.codec import DATA_KEY
 from assay.backends.stores.records.record_rows import moment, stamp
-from assay.backends.stores.records.schema import DATA_KEY
 from assay.backends.stores.sql.tables import tenant_keys
 from assay.errors import EnvironmentFailure
 from assay.ports import Cipher, Clock

@@ -15,7 +15,8 @@ from assay.backends.stores.records.record_rows import line_row
 from assay.backends.stores.sql.tables import audit
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
-from assay.ports.audit import START, AuditActor, AuditPayload, acting, audit_entry, link, next_record
+from assay.ports.audit import AuditActor, AuditPayload, acting, audit_entry
+from assay.ports.audit_chain import START, link, next_record
 from assay.serve.grpc import fep_pb2 as fep
 from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
 from support.servers.rest_client import request_of, slow, sqlite

@@ -9,7 +9,8 @@ import msgspec
 from assay.errors import Forbidden, NotFound, Refusal
 from assay.errors.storage import Erased
 from assay.ports import Principal, Run, Store, Transaction
-from assay.ports.audit import START, AuditPayload, AuditRecord, LaneHead, audit_entry, link
+from assay.ports.audit import AuditPayload, AuditRecord, LaneHead, audit_entry
+from assay.ports.audit_chain import START, link
 
 log = logging.getLogger("assay.auth")
 PAGE = 1_000

@@ -1,6 +1,5 @@
-"""The audit log (FEP 6.4): entries of who did what, in hash chains; and the actor of the current task."""
+"""The audit log (FEP 6.4): entries of who did what; and the actor of the current task."""
 
-import hashlib
 from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import datetime
@@ -11,7 +10,6 @@ import msgspec
 from assay.protocol.redaction import redact_text
 
 HOST: Final = "host"  # the actor without a credential: the operator's command, or the host itself
-START: Final = bytes(32)  # the previous digest of a log's first line
 
 
 class AuditActor(msgspec.Struct, frozen=True):
@@ -93,45 +91,3 @@ class AuditPayload(AuditEntry, frozen=True, kw_only=True):
     at: datetime
     lane: int
     number: int
-
-
-def link(previous: bytes, data: bytes) -> bytes:
-    """
-    The digest of a line: SHA-256 over the previous line's digest and the line's own bytes.
-
-    The first line of a lane follows the first line of the lane before.
-    """
-    return hashlib.sha256(previous + data).digest()
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def next_record(head: LaneHead, at: datetime, line: AuditEntry) -> AuditRecord:
-    """The next line of a lane."""
-    payload = AuditPayload(
-        tenant=line.tenant,
-        who=line.who,
-        action=line.action,
-        what=line.what,
-        outcome=line.outcome,
-        request=line.request,
-        at=at,
-        lane=head.lane,
-        number=head.lines,
-    )
-    data = _encode(payload)
-    return AuditRecord(
-        tenant=line.tenant,
-        at=at,
-        lane=head.lane,
-        number=head.lines,
-        data=data,
-        digest=link(head.digest, data),
-    )
-
-
-def next_head(head: LaneHead, last: AuditRecord) -> LaneHead:
-    """The head of the lane after that line."""
-    root = last.digest if last.number == 0 else head.root
-    return LaneHead(tenant=head.tenant, lane=head.lane, lines=last.number + 1, digest=last.digest, root=root)

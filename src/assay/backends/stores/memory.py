@@ -29,7 +29,8 @@ from assay.ports import (
     SystemClock,
     Transaction,
 )  # fmt: skip
-from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
+from assay.ports.audit import AuditEntry, AuditRecord, LaneHead
+from assay.ports.audit_chain import START, next_head, next_record
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.ports.deletion import Destruction, TenantContent
 

@@ -21,7 +21,8 @@ from assay.backends.stores.records.record_rows import (
 )
 from assay.errors import StoreLocked
 from assay.ports import Document, Run, RunStatus, Transaction
-from assay.ports.audit import START, AuditEntry, LaneHead, next_head, next_record
+from assay.ports.audit import AuditEntry, LaneHead
+from assay.ports.audit_chain import START, next_head, next_record
 
 MAX_LANES = 10_000  # open lanes, one per tenant
 _LOCK_LOG = "SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))"

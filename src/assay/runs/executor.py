@@ -3,31 +3,22 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-
-import msgspec
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 
 from assay.concurrency.event_loop import run_guarded, supervise
-from assay.errors import Conflict, EnvironmentFailure, NotFound, Unavailable
+from assay.errors import EnvironmentFailure, NotFound, Unavailable
 from assay.ports import (
     ACTIVE,
-    CLOSED,
     Engine,
     Event,
-    EvidenceChunk,
     PutDocument,
     Run,
     RunQuery,
-    RunUpdate,
     Store,
-    Transaction,
 )
-from assay.ports.audit import acting
-from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import RunKind
-from assay.protocol.event_record import CANCELLED, CONTENT
-from assay.protocol.redaction import redact_text
+from assay.runs.cancellation import cancel
 from assay.runs.conductor import Conductor
 from assay.runs.leases import AT_HEARTBEATS, HEARTBEATS, LEASE, Adoption, AdoptionPace, Leases
 from assay.runs.log_reader import follow
@@ -39,16 +30,6 @@ GRACE, GRACE_LEASES = (
 CLOSING = 2.0  # seconds for each wait for the database while the executor closes
 log = logging.getLogger("assay.runs")
 log.addHandler(logging.NullHandler())  # a command reports errors itself
-
-
-@contextmanager
-def _status_may_differ() -> Generator[None]:
-    """Ignore a conflict that says that the run has another status by now."""
-    try:
-        yield
-    except Conflict as conflict:
-        if conflict.reason not in ("closed", "status"):
-            raise
 
 
 class RunExecutor:
@@ -203,67 +184,21 @@ class RunExecutor:
         documents: Sequence[PutDocument] = (),
         timeout: float | None = None,
     ) -> Run:
-        """
-        Cancel a run that has not ended.
+        """Cancel a run that has not ended: see `cancellation.cancel`."""
+        return await cancel(self, run, tenant, reason=reason, documents=documents, timeout=timeout)
 
-        Recorded results stay. The `reason` is content: it is stored with the last event.
+    def conductor(self, run: str) -> Conductor | None:
+        """The conductor of the run, if it is in this process."""
+        held = self._conductors.get(run)
+        return None if held is None else held[0]
 
-        `documents` are written at once. The call waits up to `timeout` seconds for the end of the run, then returns it
-        as `cancelling`: the store has the request, even if this process dies.
-        """
-        until = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        found = await self.get(run, tenant)
-        if found.status in CLOSED:
-            raise Conflict("closed", f"run {run}", f"it is {found.status}")
-        await self.store.commit(Transaction(lines=[audited(tenant, "run.cancel", run)], documents=documents))
-        if reason:
-            await self._store_reason(run, reason)
-        if run in self._conductors:
-            self._conductors[run][0].cancel()
-        else:
-            await self._cancel_elsewhere(found)
-        ended = await self._wait_until(run, until)
-        if ended is not None and ended.status not in CLOSED:
-            await self._cancel_elsewhere(ended)  # it came to rest meanwhile
-            ended = await self._wait_until(run, until)
-        if ended is None:
-            await self._mark_cancelling(run)
-            ended = await self.get(run, tenant)
-        return ended
-
-    async def _wait_until(self, run: str, deadline: float | None) -> Run | None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(deadline):
-                return await self.wait(run)
-        return None
-
-    async def _mark_cancelling(self, run: str) -> None:
-        """For the executor that conducts the run elsewhere, or after this process."""
-        with _status_may_differ():
-            entry = RunUpdate(run=run, when=frozenset({"pending", "running"}), status="cancelling")
-            await self.store.commit(Transaction(entries=[entry]))
-
-    async def _store_reason(self, run: str, reason: str) -> None:
-        """Store the first reason; later ones are dropped."""
-        content = {"reason": redact_text(reason), "cancelledBy": acting.get().who}
-        chunk = EvidenceChunk(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(content))
-        try:
-            await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[chunk])]))
-        except Conflict as conflict:
-            if conflict.reason not in ("exists", "closed"):
-                raise
-
-    async def _cancel_elsewhere(self, run: Run) -> None:
-        if run.status not in ACTIVE:  # it rests and waits for a person
-            with _status_may_differ():
-                entry = RunUpdate(run=run.id, when=frozenset({run.status}), status="cancelling")
-                await self.store.commit(Transaction(entries=[entry]))
-        claimed = await self._leases.claim(run.id)
-        if claimed is not None:
-            self.conduct(claimed)
-            self._conductors[run.id][0].cancel()
-            return
-        await self._mark_cancelling(run.id)
+    async def claim(self, run: str) -> Conductor | None:
+        """Conduct the run here. None: another process holds it."""
+        claimed = await self._leases.claim(run)
+        if claimed is None:
+            return None
+        self.conduct(claimed)
+        return self.conductor(run)
 
     async def wait(self, run: str) -> Run:
         """Wait until the run ends or rests, and return it."""

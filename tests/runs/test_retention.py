@@ -4,14 +4,15 @@ import json
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 import pytest
 
 from assay.auth.audit import lines
 from assay.checks import STANDARD
-from assay.cli.stored_runs.delete import Collector
 from assay.errors.storage import Erased
+from assay.fep.records.erase import erase_by_retention
 from assay.fep.records.service import EvaluationService
 from assay.ports import (
     CreateRun,
@@ -24,7 +25,9 @@ from assay.ports import (
 )
 from assay.ports.config import Retention
 from assay.promotion.records import AgentRecords, VersionRecord, encode
+from assay.promotion.states import evidence_runs
 from assay.runs.erasure import request_data
+from assay.runs.retention import EvidenceRemoval, RetentionPass
 from support.servers.rest_client import Server, request_of
 
 CHUNK = EvidenceChunk(kind="request", data=b"{}")
@@ -39,8 +42,9 @@ async def start(store, id, *, tenant="t", kind="agent-eval", name="s", status="c
 def collect(store, days, *, dry_run=False, limit=100, tenant=None, **policy):
     retention = msgspec.convert(policy, Retention)
     now = SystemClock().now() + timedelta(days=days)
-    collector = Collector(retention, now, dry_run=dry_run, limit=limit)
-    return collector.collect(EvaluationService(store, STANDARD, Services()), tenant)
+    runs = RetentionPass(store, retention, now, partial(evidence_runs, store))
+    erase = partial(erase_by_retention, EvaluationService(store, STANDARD, Services()))
+    return EvidenceRemoval(runs, erase, dry_run=dry_run, limit=limit).remove(tenant)
 
 
 async def removed(store, days, **policy):

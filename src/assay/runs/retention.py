@@ -1,18 +1,24 @@
 """
-Chooses the runs that lose their evidence by a retention policy (ADR-0080).
+Chooses the runs that lose their evidence by a retention policy, and removes it (ADR-0080).
 
 One pass reads the runs that have evidence, newest first. A run is created after its baseline, so a run that keeps its
 evidence is read before the baseline that it needs.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
+from assay.errors import Conflict
 from assay.ports import CLOSED, RequireCount, Run, RunQuery, Store
 from assay.ports.config import Retention
 
 PAGE = 200
+ATTEMPTS = 10  # to remove a batch, while promotions are written
+BATCH = 50  # runs; the stored responses of a tenant are read once for each batch
 # Why a run that is older than its policy allows keeps its evidence.
 Reason = Literal["open", "newest", "deployment", "baseline", "parent", "copy"]
 REMOVABLE = frozenset({"evaluation", "agent-eval", "workflow"})  # a transition keeps its approvals
@@ -26,6 +32,7 @@ class DeployedRuns(NamedTuple):
 
 
 EvidenceRuns = Callable[[str], Awaitable[DeployedRuns]]
+EraseRuns = Callable[[Sequence[Run], Sequence[RequireCount]], Awaitable[None]]
 
 
 class Choice(NamedTuple):
@@ -120,3 +127,82 @@ def _following(query: RunQuery, last: Run) -> RunQuery:
         before=(last.created, last.id),
         limit=query.limit,
     )
+
+
+class TenantReport(Struct, rename="camel", kw_only=True):
+    """What happened to the old runs of one tenant. `kept` counts those that keep their evidence, by reason."""
+
+    tenant: str
+    removed: list[str] = []
+    kept: dict[Reason, int] = {}
+
+
+class RetentionReport(Struct, rename="camel", kw_only=True):
+    """The answer of `--json`. `more`: the limit was reached, and other runs may be old too."""
+
+    dry_run: bool
+    more: bool = False
+    tenants: list[TenantReport] = []
+
+
+class EvidenceRemoval:
+    """Removes the evidence of the runs that a pass chooses, in batches, and counts. `erase` erases a batch."""
+
+    def __init__(self, runs: RetentionPass, erase: EraseRuns, *, dry_run: bool, limit: int) -> None:
+        self._runs, self._erase, self._dry_run, self._limit = runs, erase, dry_run, limit
+        self._removed: dict[str, list[str]] = {}
+        self._kept: dict[str, Counter[Reason]] = {}
+
+    async def remove(self, tenant: str | None) -> RetentionReport:
+        batch: list[Run] = []
+        chosen, more = 0, False
+        async for run, reason in self._runs.choices(tenant):
+            if reason is not None:
+                self._keep(run, reason)
+                continue
+            if chosen == self._limit:
+                more = True
+                break
+            chosen += 1
+            batch.append(run)
+            if len(batch) == BATCH:
+                await self._remove(batch)
+                batch = []
+        await self._remove(batch)
+        tenants = [
+            TenantReport(
+                tenant=name, removed=self._removed.get(name, []), kept=dict(self._kept.get(name, {}))
+            )
+            for name in sorted({*self._removed, *self._kept})
+        ]
+        return RetentionReport(dry_run=self._dry_run, more=more, tenants=tenants)
+
+    async def _remove(self, batch: list[Run]) -> None:
+        needed = await self._erase_unneeded(batch)
+        for run in batch:
+            if run.id in needed:
+                self._keep(run, "deployment")
+            else:
+                self._removed.setdefault(run.tenant, []).append(run.id)
+
+    async def _erase_unneeded(self, batch: list[Run]) -> frozenset[str]:
+        """
+        Erase the batch except the runs that deployments name now, and return those. If one changes meanwhile, ask
+        again.
+        """
+        attempt = 0
+        while True:
+            deployed = await self._runs.deployed(batch)
+            needed = frozenset[str]().union(*(one.ids for one in deployed))
+            removed = [run for run in batch if run.id not in needed]
+            try:
+                if removed and not self._dry_run:
+                    await self._erase(removed, [one.unchanged for one in deployed])
+                return needed
+            except Conflict as conflict:
+                attempt += 1
+                if conflict.reason != "required" or attempt == ATTEMPTS:
+                    raise
+
+    def _keep(self, run: Run, reason: Reason) -> None:
+        self._kept.setdefault(run.tenant, Counter())[reason] += 1

@@ -78,9 +78,9 @@ def gc(
     ] = 10_000,
     json: AsJson = False,
 ) -> None:
-    from assay.cli.stored_runs import delete
+    from assay.cli.stored_runs import gc as command
 
-    delete.collect(tenant=tenant, dry_run=dry_run, limit=limit, json=json)
+    command.main(tenant=tenant, dry_run=dry_run, limit=limit, json=json)
 
 
 # Declares the options of `assay list`.

@@ -41,7 +41,7 @@ from assay.protocol.json_types import is_deeper, is_finite, is_object
 from assay.protocol.redaction import redact, redact_text, safe_name
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
-TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
+TOOL = re.compile(r"\S{1,256}")
 AGENT = re.compile(r"[\w.:@/-]{3,256}")
 DEEPEST = Limits().max_depth
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -132,7 +132,7 @@ class Invocation:
             self._attempt(tool, arguments, "refused")
             raise ToolFailure(
                 "invalid_arguments",
-                "expected a tool name of the form <scope>:<tool-id>, at most 256 characters",
+                "expected the name of a tool: at most 256 characters, without spaces",
             )
         if self._allowed is not None and tool not in self._allowed:
             there = ", ".join(sorted(self._allowed)) or "none"

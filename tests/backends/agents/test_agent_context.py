@@ -105,17 +105,22 @@ async def test_answers_come_in_order_the_last_repeats_and_without_a_response_it_
     assert (stage.steps[1].status, stage.steps[1].outcome, stage.steps[3].outcome) == ("ok", 1, None)
 
 
-async def test_a_call_without_a_fixture_is_an_error_step_and_reaches_nobody():
-    stage = await staged(tools=responses({"tool": "shop:orders", "response": 1}))
-    assert await failure(stage.tool("shop:refund", id=1)) == "fixture_missing"
+@pytest.mark.parametrize("tool", ["shop:refund", "refund", "shop.orders", "x"])
+async def test_a_call_without_a_fixture_is_an_error_step_and_reaches_nobody(tool):
+    stage = await staged(OPEN, tools=responses({"tool": "shop:orders", "response": 1}))
+    assert await failure(stage.tool(tool, id=1)) == "fixture_missing"
     called, returned = stage.steps
-    assert (called.tool, returned.status, returned.error["code"]) == (
-        "shop:refund",
-        "error",
-        "fixture_missing",
-    )
+    assert (called.tool, returned.status, returned.error["code"]) == (tool, "error", "fixture_missing")
+    assert [(one.tool, one.outcome) for one in stage.attempts] == [(tool, "error")]
     assert returned.outcome is UNSET
     assert called.call_id == returned.call_id
+
+
+@pytest.mark.parametrize("tool", ["", "a b", f"key:{KEY}", "x" * 257, "a\u202eb"])
+async def test_a_name_that_may_not_stand_in_an_event_is_refused_and_leaves_no_step(tool):
+    stage = await staged(OPEN, tools=responses({"tool": "shop:orders", "response": 1}))
+    assert await failure(stage.call(tool, {})) == "invalid_arguments"
+    assert (stage.steps, [one.outcome for one in stage.attempts]) == ([], ["refused"])
 
 
 @pytest.mark.parametrize("live", [False, True], ids=["fixtures", "live"])

@@ -237,7 +237,8 @@ def kind_of(kind: Any) -> str:
         case inspect.ListType():
             inner = kind_of(kind.item_type)
             plural = "" if inner.endswith("`") else "s"
-            return "list" if inner == "any value" else f"list of {inner}{plural}"
+            words = inner.replace(" or ", f"{plural} or ") + plural
+            return "list" if inner == "any value" else f"list of {words}"
         case inspect.LiteralType():
             return " or ".join(f"`{value}`" for value in sorted(kind.values))
         case inspect.StructType() | inspect.DictType():

@@ -19,7 +19,9 @@ from assay.agenteval.scoring.task_checks import CheckedTrial, check_trial
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import MAX_ATTEMPTS, Invocation, invoke
 from assay.agents.usage import MeteredProviders
+from assay.checks.async_tasks import run_tasks_async
 from assay.checks.runner import ResultOptions, call, prepare, to_result
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.agent_runs.agent_output import usage_metadata
 from assay.fep.execution.inline import score_contexts
@@ -252,6 +254,8 @@ class TrialRunner:
         for bound in scorer.checks:
             prepared = prepare(bound, context.document, services)
             answer: Any = call(prepared, services)
+            if isinstance(answer, WorkerTask):
+                (answer,) = await run_tasks_async([answer])
             if inspect.isawaitable(answer):
                 try:
                     answer = await answer

@@ -3,6 +3,7 @@
 from assay.checks.judges import READY_JUDGES
 from assay.checks.registry import Registry
 from assay.checks.safety import DETECTORS, JUDGES, SIGNALS
+from assay.checks.trajectory import TRAJECTORY_CHECKS
 
 _CHECKS = {
     "exact_match": "ExactMatch",
@@ -21,6 +22,7 @@ JUDGE_TYPES = frozenset({"llm_judge", *READY_JUDGES, *JUDGES})  # a model gives 
 
 STANDARD = Registry(
     deferred={name: f"assay.checks.standard.{name}:{check}" for name, check in _CHECKS.items()}
+    | TRAJECTORY_CHECKS
     | READY_JUDGES
     | DETECTORS
     | SIGNALS

@@ -40,6 +40,19 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
         unset(self, "version", "name")
 
 
+class CallPattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """
+    Calls of a tool. Without other members, every call of it; else those whose arguments have what each member asks.
+
+    `check` is put to `{"tool": …, "arguments": …}`: its paths begin with `$.arguments`.
+    """
+
+    tool: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] | UnsetType = UNSET  # each member equal as JSON
+    schema: dict[str, Any] | bool | UnsetType = UNSET  # a JSON Schema of the arguments
+    check: Check | UnsetType = UNSET
+
+
 class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     One evaluation unit (FEP 2.1). `input` may be any JSON value, and so may `expected` (FEP-1).

@@ -6,25 +6,18 @@ with it stays on this machine: no other host knows what it means.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
+from assay.protocol.evaluation import CallPattern
 
 MEMBER = "x-assay"
 
 
 class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     pass
-
-
-class CallPattern(_Closed, frozen=True, kw_only=True):
-    """Calls of a tool whose arguments have these members, each equal as JSON. Without members, every call of it."""
-
-    tool: Annotated[str, msgspec.Meta(min_length=1)]
-    arguments: dict[str, Any] = {}
 
 
 class TaskExtension(_Closed, frozen=True, kw_only=True):

@@ -127,6 +127,37 @@ def apart(found):
     return json.loads(re.sub(r'"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)?"', '"now"', text))
 
 
+STEPS = [{"type": "tool-called", "call_id": "1", "tool": "find", "inputs": {"order": 17}}, {"tool": "pay"}]
+TRAJECTORY_CHECKS = [
+    (check("tool_calls", expected=["find", "pay"]), True),
+    (check("tool_calls", expected=[{"tool": "find", "arguments": {"order": 17}}], mode="superset"), True),
+    (check("tool_calls", expected=[{"tool": "find", "schema": {"required": ["id"]}}], mode="superset"), False),
+    (check("tool_calls", forbidden=[{"tool": "find", "check": check("threshold", value="$.arguments.order", max_value=17)}]), False),
+    (check("tool_calls", trajectory="$.output.value", expected=[]), None),  # an item of no known form
+    (check("max_steps", limit=2), True),
+    (check("no_repeated_calls", limit=1), True),
+]  # fmt: skip
+
+
+def test_checks_of_trajectories_answer_the_same_everywhere(both):
+    registry, rest, client = both
+    request = {
+        "test_cases": [{"id": "a", "input": "?"}],
+        "outputs": [{"value": [{"odd": 1}], "metadata": {"trajectory": STEPS}}],
+        "checks": [one for one, _ in TRAJECTORY_CHECKS],
+    }
+    library = by_library(registry, request)
+    assert apart(by_rest(rest, request)) == apart(by_grpc(client, request))
+    found = library["results"][0]["check_results"]
+    assert [one["results"].get("passed") for one in found] == [passed for _, passed in TRAJECTORY_CHECKS]
+    over_rest = by_rest(rest, request)["results"][0]["check_results"]
+    assert [one["results"] for one in over_rest] == [one["results"] for one in found]
+    wrong = request | {"checks": [check("tool_calls", expected=[{"tool": "a", "check": check("vibes")}])]}
+    (problem,) = by_library(registry, wrong)
+    assert problem["place"] == "checks[0].arguments.expected[0].check.type"
+    assert apart(by_rest(rest, wrong)) == apart(by_grpc(client, wrong)) == apart([problem])
+
+
 @given(request=requests())
 @settings(
     max_examples=settings.default.max_examples // 6,  # each is answered by a library and two servers

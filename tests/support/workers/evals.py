@@ -42,7 +42,7 @@ async def agent(task, scene):
     await asyncio.sleep(0.002)
     if task % 4 == 3 and scene.trial == 0:  # a finding of one trial counts for its task, also after a crash
         with suppress(ToolFailure):
-            await scene.tool("refused")
+            await scene.tool("no name of a tool")
     if task % 5 == 4:
         raise ValueError("no")
     return 7 if task % 4 == 0 else await scene.tool("shop:orders", n=task)

@@ -1,21 +1,22 @@
 """The expectations on the tool calls of a task, as a check of its trial (ADR-0156)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from assay.checks.checker import Answer, Checker
-from assay.checks.standard.has_items import item_key
+from assay.checks.trajectory.match_calls import CallMatcher, is_long_work, matchers_of
+from assay.checks.trajectory.read_calls import Call, read_trajectory
+from assay.checks.trajectory.wording import calls_text, pattern_document
+from assay.checks.worker_tasks import WorkerTask, offload
 from assay.ports import Services
 from assay.protocol.agents import Step, ToolAttempt, ToolCalled, ToolReturned
 from assay.protocol.evaluation import Check
-from assay.protocol.json_types import JSON, is_object
-from assay.protocol.suite_extension import CallPattern, TaskExtension
-from assay.results.reasons import short
+from assay.protocol.json_types import JSON
+from assay.protocol.suite_extension import TaskExtension
 
 MEMBER = "tool_calls"  # of `output.metadata` of a trial whose task has expectations
-CALLED = 20  # calls that a reason names
 
 
 class ExpectedToolCalls(Checker):
@@ -39,20 +40,29 @@ class ExpectedToolCalls(Checker):
     must_call: list[dict[str, Any]] = msgspec.field(default_factory=list[dict[str, Any]])
     must_not_call: list[dict[str, Any]] = msgspec.field(default_factory=list[dict[str, Any]])
 
-    def run(self, services: Services) -> Answer:
-        made = [one for one in self.calls if not one.get("refused")]
-        missing = [one for one in self.must_call if not _is_among(one, made)]
-        forbidden = [one for one in self.must_not_call if _is_among(one, self.calls)]
-        answer: JSON = {"passed": not missing and not forbidden}
-        answer["reason"] = _reason(missing, forbidden, self.calls)
-        answer |= {"missing": missing} if missing else {}
-        return answer | ({"forbidden": forbidden} if forbidden else {})
+    def run(self, services: Services) -> Answer | WorkerTask:
+        patterns = [*self.must_call, *self.must_not_call]
+        return offload(self) if is_long_work(patterns, self.calls) else self.answer(services)
+
+    def answer(self, services: Services) -> Answer:
+        tried = read_trajectory(self.calls, "calls").calls
+        made = [one for one in tried if not one.refused]
+
+        def is_among(matcher: CallMatcher, calls: list[Call]) -> bool:
+            return any(matcher.fits(call, services) for call in calls)
+
+        missing = [one for one in matchers_of(self.must_call, "must_call") if not is_among(one, made)]
+        forbidden = [one for one in matchers_of(self.must_not_call, "must_not_call") if is_among(one, tried)]
+        lacking, broken = ([pattern_document(one.pattern) for one in part] for part in (missing, forbidden))
+        answer: JSON = {"passed": not lacking and not broken, "reason": _reason(lacking, broken, tried)}
+        answer |= {"missing": lacking} if lacking else {}
+        return answer | ({"forbidden": broken} if broken else {})
 
 
 def calls_check(expected: TaskExtension) -> Check:
     """The check of a task with these expectations."""
     lists = {
-        name: [{"tool": one.tool, "arguments": one.arguments} for one in patterns]
+        name: [pattern_document(one) for one in patterns]
         for name, patterns in (("must_call", expected.must_call), ("must_not_call", expected.must_not_call))
     }
     return Check(type=ExpectedToolCalls.type, arguments={"calls": f"$.output.metadata.{MEMBER}", **lists})
@@ -77,38 +87,13 @@ def calls_of(attempts: Sequence[ToolAttempt], steps: Sequence[Step], *, cut: boo
     ]
 
 
-def _is_among(pattern: JSON, calls: Iterable[JSON]) -> bool:
-    """Whether a call of the tool has all members of the pattern, each equal as JSON."""
-    wanted = {name: item_key(value) for name, value in pattern["arguments"].items()}
-    return any(
-        call["tool"] == pattern["tool"] and (not wanted or _has(call["arguments"], wanted)) for call in calls
-    )
-
-
-def _has(arguments: Any, wanted: dict[str, str]) -> bool:
-    return is_object(arguments) and all(
-        name in arguments and item_key(arguments[name]) == key for name, key in wanted.items()
-    )
-
-
-def _reason(missing: list[JSON], forbidden: list[JSON], called: Sequence[JSON]) -> str:
+def _reason(missing: list[JSON], forbidden: list[JSON], called: Sequence[Call]) -> str:
     if not missing and not forbidden:
         return "made every expected call and no forbidden one"
-    parts = [f"expected {_listed(missing)}"] if missing else []
-    parts += [f"must not make {_listed(forbidden)}"] if forbidden else []
-    more = f" and {len(called) - CALLED:,} more" if len(called) > CALLED else ""
-    by_arguments = {one["tool"] for one in (*missing, *forbidden) if one["arguments"]}
-    shown = [one if one["tool"] in by_arguments else {"tool": one["tool"]} for one in called[:CALLED]]
-    names = ", ".join(pattern_text(one)[:300] for one in shown) + more
+    parts = [f"expected a call of {calls_text(missing)}"] if missing else []
+    parts += [f"must not make a call of {calls_text(forbidden)}"] if forbidden else []
+    by_arguments = {one["tool"] for one in (*missing, *forbidden) if len(one) > 1}
+    names = calls_text(
+        [one.document if one.tool in by_arguments else {"tool": one.tool} for one in called], join=", "
+    )
     return f"{'; '.join(parts)}; it called {names or 'no tool'}"
-
-
-def _listed(patterns: list[JSON]) -> str:
-    return f"a call of {' and of '.join(map(pattern_text, patterns))}"
-
-
-def pattern_text(pattern: JSON | CallPattern) -> str:
-    """`orders with {"id":17}`."""
-    one: JSON = msgspec.to_builtins(pattern)
-    arguments = one.get("arguments")
-    return f"{one['tool']} with {short(arguments)}" if arguments else str(one["tool"])

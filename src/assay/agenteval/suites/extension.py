@@ -7,12 +7,13 @@ import msgspec
 from msgspec import UNSET
 
 from assay.checks.standard.has_items import item_key
+from assay.checks.trajectory.match_calls import matchers_of
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
-from assay.protocol.json_types import is_list, is_object
+from assay.protocol.evaluation import CallPattern
+from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.suite_extension import (
     MEMBER,
-    CallPattern,
     ExtendedSuite,
     SuiteExtension,
     TaskExtension,
@@ -53,8 +54,19 @@ def form_problems(extension: Any) -> list[Problem]:
         return problems_in(found, SuiteExtension, MEMBER)
     problems = problems_in({**found, "tasks": {}}, SuiteExtension, MEMBER)
     for id, task in tasks.items():
-        problems += problems_in(task, TaskExtension, f"{MEMBER}.tasks.{id[:100]}")
+        place = f"{MEMBER}.tasks.{id[:100]}"
+        found = problems_in(task, TaskExtension, place)
+        problems += found or _pattern_problems(task, place)
     return problems[:SHOWN]
+
+
+def _pattern_problems(task: JSON, place: str) -> Iterator[Problem]:
+    """What is wrong with the schemas and checks of patterns."""
+    for name in LISTS:
+        try:
+            matchers_of(task.get(name, ()), f"{place}.{name}")
+        except InvalidRequest as refused:
+            yield from refused.problems
 
 
 def extend(suite: AgentEvalSuite, extension: Any) -> ExtendedSuite:
@@ -113,8 +125,8 @@ def _problems(expected: TaskExtension, task: EvalTask, place: str, *, live: bool
 
 
 def _covers(forbidden: CallPattern, needed: CallPattern) -> bool:
-    """Whether every call that fits `needed` fits `forbidden`."""
-    members = {name: item_key(value) for name, value in needed.arguments.items()}
-    return forbidden.tool == needed.tool and all(
-        members.get(name) == item_key(value) for name, value in forbidden.arguments.items()
-    )
+    """Whether every call that fits `needed` fits `forbidden`, as far as their arguments say."""
+    if forbidden.tool != needed.tool or forbidden.schema is not UNSET or forbidden.check is not UNSET:
+        return False
+    members = {name: item_key(value) for name, value in (needed.arguments or {}).items()}
+    return all(members.get(name) == item_key(value) for name, value in (forbidden.arguments or {}).items())

@@ -4,8 +4,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
-from assay.agenteval.scoring.expected_calls import pattern_text
 from assay.agenteval.suites.suite import read_suite_file
+from assay.checks.trajectory.wording import call_text, pattern_document
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table
 from assay.errors import InvalidRequest, Problem
@@ -107,7 +107,11 @@ def _calls(task: EvalTask) -> list[str]:
     if expected is None:
         return []
     lists = (("calls", expected.must_call), ("never", expected.must_not_call))
-    return [f"{word} {', '.join(map(pattern_text, patterns))}" for word, patterns in lists if patterns]
+    return [
+        f"{word} {', '.join(call_text(pattern_document(one)) for one in patterns)}"
+        for word, patterns in lists
+        if patterns
+    ]
 
 
 def _fixtures(task: EvalTask) -> str:

@@ -8,7 +8,7 @@ from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 OUTPUT = "$.output.value"
-LISTS = ("contains", "has_items", "rubric")  # a value that is not a list is a list of one
+LISTS = ("contains", "has_items", "tool_calls", "rubric")  # a value that is not a list is a list of one
 BESIDE = ("name", "version")  # members that may stand beside the type
 
 
@@ -33,6 +33,9 @@ SHORT_FORMS = {
     "json_schema": ShortForm("value", "schema", takes_object=True),
     "exists": ShortForm(None, "path"),
     "has_items": ShortForm("items", "required_items"),
+    "tool_calls": ShortForm(None, "expected"),
+    "max_steps": ShortForm(None, "limit"),
+    "no_repeated_calls": ShortForm(None, "limit", optional=True),
     "faithfulness": ShortForm(None, "context"),
     "correctness": ShortForm(None, "reference", optional=True),
     "summary_quality": ShortForm(None, "source", optional=True),

@@ -22,6 +22,7 @@ from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
 from assay.fep.execution.inline import score_contexts
 from assay.fep.outputs.csv_rows import row_writer
+from assay.fep.outputs.table_layout import PLAIN, TableLayout
 from assay.fep.outputs.table_sinks import csv_rows
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import contexts_of
@@ -46,6 +47,15 @@ ABOUT = [
     {"cost_usd": 0, "latency_ms": "7"},
     {"cost_usd": True},
 ]
+
+
+OF_TABLE = TableLayout(
+    {
+        "question": ["test_case", "input"],
+        "expected": ["test_case", "expected"],
+        "ms": ["output", "metadata", "ms"],
+    }
+)
 
 
 class Stopped:
@@ -214,7 +224,7 @@ def test_compiled_is_plain(asked, documents, shown):
     compiled, in_one, plain, deferred = Tally(), Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
     lines = asyncio.run(score_contexts(plan, cases, in_one))
-    rows = None
+    writers = {}
     for context, line in zip(cases, lines, strict=True):
         one = scorer.begin(context, scorer.answers_in(compiled))
         assert isinstance(one, ScoredCase)
@@ -231,10 +241,14 @@ def test_compiled_is_plain(asked, documents, shown):
         assert repr(result) == repr(msgspec.json.decode(one.line, type=TestCaseResult))
         assert not shared_containers(result)
         if isinstance(three, CompiledCase) and three.compiled.keeps_document:
-            rows = rows or row_writer(three.compiled.checks, three.compiled.argument_indexes)
-            expected = "".join(csv_rows(msgspec.json.decode(one.line))).encode()
-            for _ in range(2):  # the second time with the reasons that are constants
-                assert rows(context.document, three.parts) == expected
+            for layout in (PLAIN, OF_TABLE):
+                if layout not in writers:
+                    writers[layout] = row_writer(
+                        three.compiled.checks, three.compiled.argument_indexes, layout
+                    )
+                expected = "".join(csv_rows(msgspec.json.decode(one.line), layout)).encode()
+                for _ in range(2):  # the second time with the reasons that are constants
+                    assert writers[layout](context.document, three.parts) == expected
             assert three.is_passed == all(check.results == {"passed": True} for check in result.check_results)
     records = [tally.record(final=True) for tally in (compiled, in_one, plain, deferred)]
     assert records[0] == records[1] == records[2] == records[3]

@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.fep.outputs.result_tables import case_rows, csv_cell, encode_cells, escape_cell
+from assay.fep.outputs.result_tables import csv_cell, encode_cells, escape_cell
+from assay.fep.outputs.table_layout import TableLayout
 from assay.fep.outputs.table_sinks import csv_rows
 
 texts = st.text(st.sampled_from('ab=+-@",;\r\n\t 1.é＝'), max_size=8)
@@ -67,10 +68,23 @@ outputs = st.fixed_dictionaries(
 cases = st.fixed_dictionaries({"id": texts, "input": values}, optional={"expected": values, "tags": values})
 
 
-@given(cases, outputs, st.lists(checks, max_size=4))
-def test_law_rows_are_the_same_whether_cells_are_shared_or_not(case, output, made):
+tables = st.lists(
+    st.sampled_from([
+        ("question", ["test_case", "input"]), ("input", ["test_case", "input"]), ("output", ["output", "value"]),
+        ("tags", ["test_case", "tags"]), ("Tags", ["test_case", "tags"]), ("trial", ["output", "metadata", "error"]),
+        ("=id", ["test_case", "id"]), ("a:json", ["test_case", "expected"]), ("run", ["test_case", "none"]),
+    ]),
+    unique_by=lambda column: column[0],
+)  # fmt: skip
+
+
+@given(cases, outputs, st.lists(checks, max_size=4), tables.map(dict).map(TableLayout))
+def test_law_rows_are_the_same_whether_cells_are_shared_or_not(case, output, made, layout):
     result = {"execution_context": {"test_case": case, "output": output}, "check_results": made}
     result = json.loads(json.dumps(result))
-    assert [row.removesuffix("\n") for row in csv_rows(result)] == [
-        f"{by_writer(map(csv_cell, row))}," for row in case_rows(result)
+    rows = list(layout.rows(result))
+    assert [row.removesuffix("\n") for row in csv_rows(result, layout)] == [
+        f"{by_writer(map(csv_cell, row))}," for row in rows
     ]
+    assert all(len(row) == len(layout.columns) for row in rows)
+    assert len({*layout.columns}) == len(layout.columns)

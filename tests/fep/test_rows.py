@@ -7,7 +7,8 @@ import pytest
 
 import assay
 from assay.errors import InvalidRequest, UsageError
-from assay.inputs.rows import has_rows, read_map
+from assay.inputs.row_files import has_rows
+from assay.inputs.rows import read_map
 from assay.ports import Limits
 
 PARIS = {"id": "1", "input": "Capital?", "expected": "Paris"}

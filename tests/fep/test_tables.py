@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import assay
 from assay.errors import UsageError
-from assay.fep.outputs.result_tables import COLUMNS, rows_of
+from assay.fep.outputs.result_tables import COLUMNS
 from assay.fep.outputs.sinks import sink_for
+from assay.fep.outputs.table_layout import PLAIN
 from assay.protocol.results import EvaluationSummary
 from assay.results.differences import differences
 from assay.results.reasons import reason_of, score_of
@@ -40,6 +41,10 @@ def result(*checks, case=(), output=()):
         "output": {"value": "Sydney", **dict(output)},
     }
     return json.dumps({"status": "completed", "execution_context": context, "check_results": checks}).encode()
+
+
+def rows_of(line):
+    return PLAIN.rows(json.loads(line))
 
 
 NO = {"passed": False}

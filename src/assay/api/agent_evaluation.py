@@ -42,6 +42,7 @@ from assay.fep.records.run_header import (
 from assay.fep.records.service import EvaluationService
 from assay.host import parts as host_parts
 from assay.inputs.context import Context
+from assay.inputs.places import NO_PLACES, Places
 from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage
 from assay.ports.kinds import LOCAL_ONLY
@@ -141,6 +142,7 @@ class AgentRunSpec(NamedTuple):
     experiment: ExperimentMetadata | None
     request: AgentRequest
     tags: Sequence[str] = ()
+    columns: Places = NO_PLACES  # of the table that the cases come from
 
 
 class AgentEvaluation:
@@ -162,6 +164,7 @@ class AgentEvaluation:
             timings=self.plan.options.timings,
             own=spool.checks * request.trials,
             agent=request,
+            columns=dict(spec.columns),
         )
         metadata = {
             "total": stored.total,

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from copy import deepcopy
 from itertools import islice
 from os import PathLike
-from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
@@ -13,6 +12,7 @@ from assay.fep.planning.request import is_listing
 from assay.inputs.cells import Cells, read_cells
 from assay.inputs.context import other_members
 from assay.inputs.frames import DataFrame, check_index, columns_of, is_frame, rows_of
+from assay.inputs.places import NO_PLACES, Place, Places, joined_places, places_of
 from assay.inputs.rows import (
     SHOWN,
     ColumnMap,
@@ -37,7 +37,7 @@ class RowReader:
     ) -> None:
         self._part: Part = part
         self._columns, self._place = columns, place
-        self._names = dict.fromkeys(names or ())
+        self._names, self._is_frame = dict.fromkeys(names or ()), names is not None
         self._mapping: ColumnMap | None = None
         check_targets(columns, "map: ")
         # a frame has rows, unless a column holds whole test cases
@@ -46,12 +46,9 @@ class RowReader:
             self._mapping = self._find(names, "typed")
 
     @property
-    def table(self) -> dict[str, str | None]:
-        """The columns, each with the target that it is read as. A column such as `metadata.topic` has its own place."""
-        targets = {} if self._mapping is None else {one: name for name, one in self._mapping.columns.items()}
-        return {
-            name: targets.get(name) for name in self._names if "." not in name and not name.endswith(":json")
-        }
+    def table(self) -> dict[str, Place]:
+        """The columns, each with the place of its cells in a context."""
+        return {} if self._mapping is None else places_of(self._names, self._mapping, nested=self._is_frame)
 
     def _find(self, names: tuple[str, ...], kind: RowKind) -> ColumnMap:
         return find_columns(names, self._columns, self._part, self._place, kind=kind)
@@ -85,7 +82,7 @@ class GivenCases(NamedTuple):
 
     test_cases: Any
     outputs: Any
-    columns: Mapping[str, str | None] = MappingProxyType({})
+    columns: Places = NO_PLACES
 
 
 def cases_and_outputs(
@@ -101,14 +98,14 @@ def cases_and_outputs(
     alone = outputs is None and not answered
     rows = columns is not None or is_frame(test_cases) or (alone and _has_contexts(test_cases))
     of_case, of_output = (columns or {}, {}) if alone else split_columns(columns)
-    table: dict[str, str | None] = {}
+    table: dict[str, Place] = {}
     if not alone and (is_frame(outputs) or of_output):
         outputs, table = _read_all(outputs, "output", of_output, "outputs")
     if not rows:
         return GivenCases(test_cases, outputs, table)
     part: Part = "context" if alone else "case"
     documents, columns_of_cases = _read_all(test_cases, part, of_case, "test_cases")
-    table = columns_of_cases | table
+    table = joined_places(columns_of_cases, table)
     if not alone:
         return GivenCases(documents, outputs, table)
     if problems := [one for at, context in enumerate(documents) for one in _lacking(context, at)]:
@@ -134,7 +131,7 @@ def _check_kinds(test_cases: Any, outputs: Any) -> None:
 
 def _read_all(
     rows: Any, part: Part, columns: Columns, place: str
-) -> tuple[list[dict[str, Any]], dict[str, str | None]]:
+) -> tuple[list[dict[str, Any]], dict[str, Place]]:
     reader, given = _reader(rows, part, columns, place)
     return list(_documents(reader, given)), reader.table
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem
-from assay.inputs.rows import Part, has_rows, items_of
+from assay.inputs.row_files import has_rows, items_of
+from assay.inputs.rows import Part
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.settings import load
 

@@ -20,7 +20,7 @@ from assay.api.agents import AgentLike, agent_from
 from assay.api.evaluation import with_short_forms
 from assay.comparison.gate_verdict import Finding, findings_of
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.fep.outputs.result_tables import data_frame
+from assay.fep.outputs.data_frames import data_frame
 from assay.fep.planning.scorer import read_result
 from assay.host import parts
 from assay.ports import CLOSED, Run, Store

@@ -6,6 +6,7 @@ The `.json` files of assay have one result a line, and are read as a stream. Oth
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,7 @@ def _table_lines(name: str, limits: Limits, scores: RunScores | None) -> Iterato
 
     def rows() -> Iterator[tuple[str, JSON]]:
         nonlocal end
-        for item in read_items(name, limits):
+        for item in read_items(name, limits, flat=True):
             row = _row_of(item)
             if MEMBER in item.columns:
                 end = end_of_text(cell_text(row.get(MEMBER, "")))
@@ -241,7 +242,7 @@ def _frame_rows(name: str, frame: DataFrame, limits: Limits) -> Iterator[tuple[s
     """The rows. A frame in another order is refused: the checks of a case would be read as its trials."""
     ends: dict[tuple[Any, ...], Any] = {}  # the last check of each result
     previous: tuple[Any, ...] = ()
-    for at, cells in enumerate(rows_of(frame, name)):
+    for at, cells in enumerate(rows_of(frame, name, flat=True)):
         row, _, problems = to_json_document(cells.row, f"{name}: row {at}", limits)
         if problems:
             raise InvalidRequest(problems)
@@ -285,22 +286,36 @@ def _not_results(missing: list[str]) -> str:
 
 
 def _result_of(row: JSON) -> JSON:
-    """A result without its checks. A column that is not one of a result is a member of the case."""
-    case: JSON = {name: value for name, value in row.items() if name not in COLUMNS and name != MEMBER}
-    case["id"] = cell_text(row.get("test_case_id"))
+    """A result without its checks. A column that is not one of a result is a member of the case, or of what it says."""
+    case: JSON = {"id": cell_text(row.get("test_case_id"))}
     case |= {name: _value(row[name]) for name in ("input", "expected") if name in row}
-    if tags := cell_text(row.get("tags")):
-        case["metadata"] = {"tags": tags.split(", ")}
     numbers = {name: _number(row.get(name)) for name in ("trial", "cost_usd", "latency_ms")}
     metadata = {name: number for name, number in numbers.items() if number is not None}
-    return {
-        "status": "completed",
-        "execution_context": {
-            "test_case": case,
-            "output": {"value": row.get("output"), "metadata": metadata},
-        },
-        "check_results": [],
-    }
+    context: JSON = {"test_case": case, "output": {"value": row.get("output"), "metadata": metadata}}
+    if tags := cell_text(row.get("tags")):
+        case["metadata"] = {"tags": tags.split(", ")}
+    for name, cell in row.items():
+        if name not in COLUMNS and name != MEMBER:
+            _add_member(context, cell_text(name), cell_text(cell) if isinstance(cell, str) else cell)
+    return {"status": "completed", "execution_context": context, "check_results": []}
+
+
+def _add_member(context: JSON, column: str, value: Any) -> None:
+    """Add the cell of a user's column where a row of his table has it; under its whole name if that is taken."""
+    if column.endswith(":json") and isinstance(value, str):
+        column = column.removesuffix(":json")
+        with suppress(msgspec.DecodeError, RecursionError):
+            value = msgspec.json.decode(value)
+    first, *inner = column.split(".")
+    place, names = (
+        (context, [first, *inner]) if first in context and inner else (context["test_case"], [first, *inner])
+    )
+    for name in names[:-1]:
+        place = place.setdefault(name, {})
+        if not is_object(place):
+            context["test_case"].setdefault(column, value)
+            return
+    place.setdefault(names[-1], value)
 
 
 def _check_of(row: JSON, location: str) -> JSON:

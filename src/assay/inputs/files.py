@@ -165,12 +165,13 @@ class LineItems:
 
 
 def read_items(
-    name: str, limits: Limits, default: Format = "jsonl", member: str | None = None
+    name: str, limits: Limits, default: Format = "jsonl", member: str | None = None, *, flat: bool = False
 ) -> Iterator[SourceItem]:
     """
     The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV.
 
-    With `member`, the list may also be this member of an object; its other members are not read.
+    With `member`, the list may also be this member of an object; its other members are not read. `flat`: a dot in the
+    name of a column is one like any other.
     """
     form, compressed = format_of(name, default)
     with open_file(name, compressed=compressed) as file:
@@ -178,12 +179,12 @@ def read_items(
             for number, line, end in lines_of(file, limits):
                 yield SourceItem(f"{name}:", number, line, end)
         elif form == "csv":
-            for number, row, problems, columns in _rows(file, name, limits):
+            for number, row, problems, columns in _rows(file, name, limits, flat=flat):
                 raw = b"" if problems else msgspec.json.encode(row)
                 yield SourceItem(f"{name}:", number, raw, 0, problems, columns)
         elif form == "parquet":
             for at, ((row, infinite), columns) in enumerate(parquet_rows(file, name), 1):
-                nested, wrong = nested_row(row) if any(map(is_nested, row)) else (row, ())
+                nested, wrong = nested_row(row) if not flat and any(map(is_nested, row)) else (row, ())
                 _, encoded, unlike_json = to_json_document(nested, "", limits)
                 wrong += tuple(unlike_json)
                 raw = b"" if wrong else encoded
@@ -281,7 +282,7 @@ def _byte_offset(error: Exception) -> int:
 
 
 def _rows(
-    file: IO[bytes], name: str, limits: Limits
+    file: IO[bytes], name: str, limits: Limits, *, flat: bool
 ) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...], tuple[str, ...]]]:
     """
     Yield rows as objects, with the columns.
@@ -302,10 +303,13 @@ def _rows(
         )
         if duplicate is not None:
             raise BadLine(f"{name}:1", [Problem("", f"two columns are called {duplicate!r}")])
-        columns = tuple(column for column in header if column)
+        # without those of a spreadsheet after the last name; a table of pandas has its index in one without a name
+        columns = tuple(
+            dict.fromkeys(header[: max((at for at, one in enumerate(header, 1) if one), default=0)])
+        )
         for row in reader:
             if any(row):
-                yield reader.line_num, *_row(header, row), columns
+                yield reader.line_num, *_row(header, row, flat=flat), columns
     except csv.Error as wrong:
         raise BadLine(f"{name}:{reader.line_num}", [Problem("", f"not CSV: {wrong}")]) from None
 
@@ -328,11 +332,13 @@ def _text_lines(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
             raise BadLine(f"{name}:{number}", [Problem("", f"not UTF-8 (byte {wrong.start})")]) from None
 
 
-def _row(header: list[str], row: list[str]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+def _row(header: list[str], row: list[str], *, flat: bool) -> tuple[dict[str, Any], tuple[Problem, ...]]:
     if len(row) > len(header):
         return {}, (Problem("", f"expected {len(header)} cells, as in the header, got {len(row)}"),)
     document: dict[str, Any] = {}
     cells = [(column, cell) for column, cell in zip(header, row, strict=False) if cell]
+    if flat:
+        return dict(cells), ()
     problems = (_set_cell(document, column, cell) for column, cell in cells)
     return document, tuple(problem for problem in problems if problem is not None)
 

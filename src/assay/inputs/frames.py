@@ -47,13 +47,13 @@ def check_index(frame: DataFrame, columns: Iterable[str], place: str) -> None:
             raise InvalidRequest(Problem(place, message))
 
 
-def rows_of(frame: DataFrame, place: str) -> Iterator[Cells]:
+def rows_of(frame: DataFrame, place: str, *, flat: bool = False) -> Iterator[Cells]:
     """
-    The rows as JSON has them. A cell without a value, or with NaN, is absent. Column `a.b` is the member `b` of the
-    member `a`, as in CSV.
+    The rows as JSON has them. A cell without a value, or with NaN, is absent. Unless they are `flat`, column `a.b` is
+    the member `b` of the member `a`, as in CSV.
     """
     rows = map(read_cells, _flat_rows(frame, place))
-    return _nested(rows, place) if any(map(is_nested, columns_of(frame, place))) else rows
+    return _nested(rows, place) if not flat and any(map(is_nested, columns_of(frame, place))) else rows
 
 
 def _nested(rows: Iterable[Cells], place: str) -> Iterator[Cells]:

@@ -1,22 +1,14 @@
 """Turns rows of a table into contexts, cases or outputs, by `--map` or by the usual names of columns."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
-from assay.errors import BadLine, Problem, UsageError
+from assay.errors import Problem, UsageError
 from assay.errors.door import columns_of
 from assay.errors.nearest import did_you_mean
 from assay.inputs.cells import Cells
-from assay.inputs.encoding import check_encoding
-from assay.inputs.files import SourceItem, check_readable, format_of, read_items
 from assay.inputs.row_members import ABSENT, find_member, remove_member, rename_member
-from assay.ports import Limits
-from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_list, is_object, preview
 
 # Maps the columns of a table to test cases and outputs: CSV, Parquet, and JSON rows with names of their own.
@@ -328,59 +320,6 @@ def list_columns(columns: Sequence[str]) -> str:
 
 
 ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}
-MEMBERS: dict[Part, str | None] = {"context": None, "case": "test_cases", "output": "outputs"}
-_encode = msgspec.json.Encoder().encode
-
-
-def items_of(
-    name: str, limits: Limits, part: Part, columns: Mapping[str, str] | None = None
-) -> Iterator[SourceItem]:
-    """The documents of a file; those that are rows become contexts, cases or outputs."""
-    form, _ = format_of(name, "jsonl")
-    pieces = read_items(name, limits, member=MEMBERS[part])
-    first = next(pieces, None)
-    if first is None:
-        return
-    kind = ROW_KINDS.get(form, "json")
-    if kind == "json" and not columns and not is_row(_document(first), part):
-        yield first
-        yield from pieces
-        return
-    mapping: ColumnMap | None = None
-    for number, piece in enumerate(chain([first], pieces), 1):
-        document = _document(piece)
-        if not is_object(document):
-            yield piece  # its problems are reported by the reader of contexts
-            continue
-        try:
-            twice = duplicate_member(piece.raw, document) if piece.end else None  # others are not JSON lines
-        except RecursionError:
-            yield piece
-            continue
-        if twice is not None:
-            yield piece._replace(raw=b"", problems=(Problem(twice, TWICE),))
-            continue
-        if mapping is None:
-            mapping = find_columns(piece.columns or tuple(document), columns or {}, part, name, kind=kind)
-        result, problems = mapping.apply(Cells(document, piece.infinite), number)
-        yield piece._replace(raw=b"" if problems else _encode(result), problems=tuple(problems))
-
-
-def has_rows(name: str, limits: Limits, part: Part, columns: Mapping[str, str] | None = None) -> bool:
-    """Whether a file has rows of a table. Raises UsageError, before anything runs, if a column is not found."""
-    form, _ = format_of(name, "jsonl")
-    check_readable(name)
-    if name == "-" or form in ("json", "yaml"):
-        return bool(columns)
-    check_encoding(name)
-    with suppress(BadLine):  # reported by the run, with what comes before it
-        next(items_of(name, limits, part, columns), None)
-    if form in ROW_KINDS or columns:
-        return True
-    with suppress(BadLine):
-        first = next(read_items(name, limits), None)
-        return first is not None and is_row(_document(first), part)
-    return False
 
 
 def split_columns(columns: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -388,10 +327,3 @@ def split_columns(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     every = columns or {}
     of_output = {target: column for target, column in every.items() if target == "output"}
     return {target: column for target, column in every.items() if target != "output"}, of_output
-
-
-def _document(piece: SourceItem) -> Any:
-    try:
-        return None if piece.problems else msgspec.json.decode(piece.raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None

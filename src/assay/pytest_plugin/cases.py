@@ -16,7 +16,7 @@ from assay.errors import BadLine, InvalidRequest, Problem, Refusal
 from assay.fep.planning.request import contexts_in, plan_of, scorers_of
 from assay.fep.planning.sources import checks_in
 from assay.host import parts
-from assay.inputs.rows import items_of
+from assay.inputs.row_files import items_of
 from assay.protocol.evaluation import TestCase
 from assay.protocol.json_types import JSON
 from assay.protocol.results import TestCaseResult

@@ -14,7 +14,7 @@ from assay.comparison.metric import read_metric
 from assay.comparison.result_files import lines_in, read_file
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError
-from assay.fep.outputs.table_sinks import CsvSink
+from assay.fep.outputs.sinks import sink_for
 from assay.ports import CreateRun, Limits, PutDocument, RunUpdate, Transaction
 from assay.promotion.records import AgentRecords, VersionRecord, encode
 from assay.protocol.results import EvaluationSummary
@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
     (path / "empty.csv").write_text("", "utf-8")
     (path / "other.csv").write_text("id,answer\n1,yes\n", "utf-8")
     with (path / "after.jsonl").open("rb") as lines_after:
-        table = CsvSink(str(path / "after.csv"))
+        table = sink_for(str(path / "after.csv"))
         for line in lines_after:
             table.write(line)
         table.close(FOOTER)
@@ -126,7 +126,7 @@ def test_a_csv_of_results_is_read_as_its_jsonl(folder, tmp_path):
     limits, scores = Limits(), {}
     lines = [*(folder / "before.jsonl").read_bytes().splitlines(), ODD]
     (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines))
-    table = CsvSink(str(tmp_path / "odd.csv"))
+    table = sink_for(str(tmp_path / "odd.csv"))
     for line in lines:
         table.write(line)
     table.close(FOOTER)

@@ -220,7 +220,8 @@ class AgentExecution:
                 echo_err(f"{resumed.id} {state}: {done:,} of {total:,} have a result")
                 return resumed
             echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
-        spec = AgentRunSpec(inputs.checks, inputs.experiment, request, options.tags)
+        columns = inputs.columns(options)
+        spec = AgentRunSpec(inputs.checks, inputs.experiment, request, options.tags, columns)
         return await evaluation.start(spool, spec, digest)
 
     def _finish(self, run: Run) -> None:

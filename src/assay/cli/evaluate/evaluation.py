@@ -124,6 +124,7 @@ class Evaluation:
                 self.tally,
                 self.services.clock,
                 tags=self.options.tags,
+                columns=inputs.columns(self.options),
             )
             sinks.append(saved)
             self.run = saved.run

@@ -3,16 +3,16 @@
 import shlex
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from assay.cli.console.console import count_of, echo_err
-from assay.errors import BadLine, EnvironmentFailure, Problem, UsageError
+from assay.errors import BadLine, EnvironmentFailure, Problem, Refusal, UsageError
 from assay.fep.outputs import resume
-from assay.fep.outputs.sinks import JsonlSink, Sink, sink_for
+from assay.fep.outputs.sinks import TABLES, JsonlSink, Sink, sink_for
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import RequestContexts
 from assay.fep.planning.sources import (
@@ -25,6 +25,7 @@ from assay.fep.planning.sources import (
 )
 from assay.inputs.context import Context
 from assay.inputs.files import format_of
+from assay.inputs.places import NO_PLACES, Places
 from assay.inputs.rows import ROW_KINDS, read_map
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunEnd
@@ -107,6 +108,20 @@ class Inputs(Struct):
         None  # a request file is read whole, to refuse it before anything runs
     )
     problems: list[Problem] = []  # of a request file
+
+    def columns(self, options: EvaluateOptions) -> Places:
+        """
+        The columns of the table that is the input, if the results keep them. Where an agent answers, those of the
+        outputs are gone.
+        """
+        answered = options.agent is not None
+        kept = answered or options.save or any(name.endswith(TABLES) for name in options.to)
+        if self.source is None or not kept:
+            return NO_PLACES
+        if self.source.streamed and not self.source.columns:
+            self.contexts = begun(self.contexts)
+        columns = self.source.columns
+        return {name: place for name, place in columns.items() if not answered or place[0] != "output"}
 
     @property
     def part(self) -> float | None:
@@ -194,9 +209,10 @@ def open_sinks(
     others are written again from it.
     """
     _check_distinct(options)
+    columns = inputs.columns(options)
     if options.agent is not None:
         return [
-            *(sink_for(name) for name in options.to),
+            *(sink_for(name, columns) for name in options.to),
             *counters,
         ]  # written from the run, also with --resume
     if options.save and options.resume:
@@ -204,7 +220,7 @@ def open_sinks(
     names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]
     regular = [name for name in names if not Path(name).exists() or Path(name).is_file()]
     if not options.resume:
-        sinks = [*(sink_for(name) for name in options.to), *counters]
+        sinks = [*(sink_for(name, columns) for name in options.to), *counters]
         for name in regular:
             resume.write_fingerprint(name, resume.fingerprint(plan, options.inputs))
         return sinks
@@ -214,7 +230,7 @@ def open_sinks(
     fingerprint = resume.fingerprint(plan, options.inputs)
     if Path(name).exists() and Path(name).stat().st_size:
         resume.check_fingerprint(name, fingerprint)
-    others = [*(sink_for(other) for other in options.to if other != name), *counters]
+    others = [*(sink_for(other, columns) for other in options.to if other != name), *counters]
     for line in resume.read_existing(name, inputs.contexts, plan, tally):
         for sink in others:
             sink.write(line)
@@ -223,6 +239,20 @@ def open_sinks(
     sink = JsonlSink(name, append=True)
     resume.write_fingerprint(name, fingerprint)
     return [sink, *others]
+
+
+def begun(contexts: Iterator[Context]) -> Iterator[Context]:
+    """The contexts, the first of which is read now. What is wrong with it is raised when it is asked for."""
+    try:
+        first = next(contexts, None)
+    except Refusal as refusal:
+        return _refused(refusal)
+    return contexts if first is None else chain([first], contexts)
+
+
+def _refused(refusal: Refusal) -> Iterator[Context]:
+    raise refusal
+    yield  # a generator: it raises when the first context is asked for
 
 
 def run_end(

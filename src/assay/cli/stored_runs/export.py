@@ -53,13 +53,13 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
     except Conflict:
         raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
     await audit_read(evaluations.store, run)
-    sinks = [sink_for(name) for name in to]
+    request, is_complete = await read_request(evaluations.store, run.id), run.status == "completed"
+    sinks = [sink_for(name, request.columns) for name in to]
     count = 0
     async for line in evaluations.results(run):
         count += 1
         for sink in sinks:
             sink.write(line)
-    request, is_complete = await read_request(evaluations.store, run.id), run.status == "completed"
     footer = RunFooter(
         evaluation_id=run.id,
         started_at=run.started or run.created,

@@ -5,6 +5,7 @@ A property test asserts that the text is that of `table_sinks.csv_rows`, which r
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,13 +13,13 @@ import msgspec
 from assay.checks.arguments import BoundCheck
 from assay.fep.outputs.result_tables import (
     about_of,
-    case_parts,
     check_parts,
     csv_cell,
     encode_cells,
     encode_text,
     tags_of,
 )
+from assay.fep.outputs.table_layout import PLAIN, TableLayout
 from assay.fep.planning.source_builder import NO, YES, ScoredParts, SourceBuilder
 from assay.protocol.json_types import JSON
 from assay.results.reasons import bounds_in_words, describe_check, join_values, short
@@ -30,14 +31,17 @@ RESULTS = tuple(encode_text(answer.decode()) for answer in (NO, YES))
 RARE = frozenset({"trial", "cost_usd", "latency_ms"})  # metadata of an output that has a column
 
 
-def row_writer(checks: Sequence[BoundCheck], value_indexes: Sequence[Sequence[int]] | None) -> Rows:
+def row_writer(
+    checks: Sequence[BoundCheck], value_indexes: Sequence[Sequence[int]] | None, layout: TableLayout
+) -> Rows:
     """
     A function of a context's document and the parts of its result: the rows, encoded.
 
     `value_indexes[i]` are the indexes of the values of check `i`; without them, the results have no resolved_arguments.
     """
     body = SourceBuilder()
-    body.scope |= {"about_of": about_of, "case_cells": _case_cells, "text": encode_text}
+    case_cells = _case_cells if layout.is_plain else partial(_encoded_cells, layout)
+    body.scope |= {"about_of": about_of, "case_cells": case_cells, "text": encode_text}
     body.line("output = node['output']")
     body.line("about = about_of(output)")
     body.line("start, middle = case_cells(node['test_case'], output, about)")
@@ -78,14 +82,19 @@ def _case_cells(case: JSON, output: JSON, about: JSON) -> tuple[bytes, bytes]:
     The cells that all rows of a case share: the first ones, and those from `input` to `latency_ms` between commas.
     """
     if not RARE.isdisjoint(about):
-        first, shared = case_parts(case, output, about)
-        start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
-        return start.encode(), f",{middle}".encode()
+        return _encoded_cells(PLAIN, case, output, about)
     id = encode_text(output["id"]) if "id" in output else ""
     expected = _text_cell(case["expected"]) if "expected" in case else b""
     tags = encode_text(tags_of(case) or "").encode()
     middle = (b"", _text_cell(case["input"]), _text_cell(output["value"]), expected, tags, b"", b"")
     return f"{encode_text(case['id'])},{id},".encode(), b",".join(middle)
+
+
+def _encoded_cells(layout: TableLayout, case: JSON, output: JSON, about: JSON) -> tuple[bytes, bytes]:
+    """The same cells of any output, and of a layout with the columns of the user's table."""
+    first, shared = layout.case_parts(case, output, about)
+    start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
+    return start.encode(), f",{middle}".encode()
 
 
 def _text_cell(value: Any) -> bytes:

@@ -1,16 +1,12 @@
 """Rows of CSV. A cell that a spreadsheet would read as a formula gets an apostrophe in front, as OWASP recommends."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from assay.extras import require
 from assay.protocol.json_types import JSON, is_list, is_object
-from assay.protocol.results import TestCaseResult
 from assay.results.check_names import result_label
 from assay.results.reasons import description_of, number_of, passed_of, reason_of, score_of
 
@@ -56,103 +52,13 @@ def encode_text(text: str) -> str:
     return f'"{text}"' if "," in text or "\n" in text or "\r" in text else text
 
 
-# Results as a pandas DataFrame: the columns of the CSV table, then those of the input.
-
-_KINDS = {
-    int: "Int64",
-    float: "float64",
-    bool: "boolean",
-    str: "object",
-}  # the first and the third may lack values
-
-
-def data_frame(results: Iterable[TestCaseResult], table: Mapping[str, str | None] | None = None) -> Any:
-    """
-    A `pandas.DataFrame` with one row for each check of each case. It has every column of the input.
-
-    `table` are the columns of the table that the cases come from, each with what it was read as.
-    """
-    require("to_pandas()", "tables", package="pandas")
-    pandas = import_module("pandas")
-    rows: list[Row] = []
-    others: dict[str, list[Any]] = {}  # the columns of the input
-    for result in results:
-        document = msgspec.to_builtins(result)
-        found, first = list(case_rows(document)), len(rows)
-        rows += found
-        for name, value in input_columns(document["execution_context"], table or {}).items():
-            column = others.setdefault(name, [])
-            column += [None] * (first - len(column)) + [value] * len(found)
-    kinds = {name: _KINDS[kind] for name, kind in COLUMNS.items()}
-    frame = pandas.DataFrame.from_records(rows, columns=list(COLUMNS)).astype(kinds)
-    added = {
-        name: pandas.Series(padded, dtype=_kind_of(padded))
-        for name, column in others.items()
-        for padded in [column + [None] * (len(rows) - len(column))]
-    }
-    return pandas.concat([frame, pandas.DataFrame(added)], axis=1) if added else frame
-
-
-def _kind_of(column: Sequence[Any]) -> str:
-    """The type of a column. Whole numbers stay whole where some are missing."""
-    types: set[Any] = {type(value) for value in column}
-    missing, types = type(None) in types, types - {type(None)}
-    if types == {bool}:
-        return "boolean" if missing else "bool"
-    if types == {int} and all(value is None or abs(value) < 1 << 63 for value in column):
-        return "Int64" if missing else "int64"
-    return "float64" if types and types <= {int, float} else "object"
-
-
-_IN_TABLE = ("id", "input", "expected", "tags", "checks", "metadata")  # members of a case that have columns
-
-
-def input_columns(context: JSON, table: Mapping[str, str | None] = MappingProxyType({})) -> JSON:
-    """
-    What a case and its output have beside the columns of a result, by the name of its column.
-
-    A member has its own name. If another column has it, the name begins with `metadata_`, `case_` or `output_`. A
-    member of the metadata is before one of the case, as in a slice. A column of the `table` with another name, such as
-    the one that is the input, is there under its name, too.
-    """
-    case, output = context["test_case"], context["output"]
-    about = about_of(output)
-    metadata = case.get("metadata")
-    found: JSON = {}
-    for prefix, members, left_out in (
-        ("metadata", metadata if is_object(metadata) else {}, ("tags",)),
-        ("case", case, _IN_TABLE),
-        ("output", about, ("trial", "cost_usd", "latency_ms")),
-    ):
-        for name, value in members.items():
-            if name not in left_out:
-                taken = name in COLUMNS or name in found
-                found[f"{prefix}_{name}" if taken else name] = cell_of(value)
-    for name, target in table.items():
-        if name not in COLUMNS and name not in found:
-            own = f"case_{name}" if name in _IN_TABLE else name  # another column took the place of this one
-            found[name] = cell_of(_part(case, output, target or own))
-    return found
-
-
-def _part(case: JSON, output: JSON, target: str) -> Any:
-    """What was read from a column: the output, a member of it or of the case, or of the metadata of the case."""
-    if target == "output":
-        return output.get("value")
-    name = target.removeprefix("metadata.")
-    metadata = case.get("metadata")
-    within = metadata if is_object(metadata) else {}
-    places = (within,) if name != target else (within, case) if target == "tags" else (case, output)
-    return next((place[name] for place in places if name in place), None)
-
-
 def cell_of(value: Any) -> Any:
     """A scalar as it is; anything else as JSON, which can be grouped."""
     return _encode(value).decode() if is_list(value) or is_object(value) else value
 
 
 # Results as a table: one row for each check of each case. CSV, XLSX, Parquet and `to_pandas` have the same
-# columns.
+# columns, after those of the user's table (`table_layout`).
 
 COLUMNS: dict[str, type] = {
     "test_case_id": str,
@@ -179,22 +85,6 @@ COLUMNS: dict[str, type] = {
 }
 Row = tuple[Any, ...]  # None: no value
 _encode = msgspec.json.Encoder().encode
-
-
-def rows_of(line: bytes) -> Iterator[Row]:
-    """The rows of one encoded TestCaseResult."""
-    return case_rows(msgspec.json.decode(line))
-
-
-def case_rows(result: JSON) -> Iterator[Row]:
-    """The rows of one TestCaseResult as JSON."""
-    case: JSON = result["execution_context"]["test_case"]
-    output: JSON = result["execution_context"]["output"]
-    about = about_of(output)
-    first, shared = case_parts(case, output, about)
-    for at, check in enumerate(result["check_results"]):
-        left, right = check_parts(at, check, output, about, case)
-        yield (*first, *left, *shared, *right)
 
 
 def about_of(output: JSON) -> JSON:

@@ -1,15 +1,16 @@
 """Builds the result of a run from its tally and result lines (FEP 4.2)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.fep.outputs.data_frames import data_frame
 from assay.fep.outputs.failing_cases import FailingCase, every_failing_case
-from assay.fep.outputs.result_tables import data_frame
+from assay.inputs.places import NO_PLACES, Places
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
@@ -81,10 +82,10 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
 
     def to_pandas(self) -> Any:
         """
-        A `pandas.DataFrame` with one row for each check: input, output, expected, reason, score, and every other column
-        of the input, under its name. It needs the extra `tables`.
+        A `pandas.DataFrame` with one row for each check: the columns of the table that was given, then input, output,
+        expected, reason and score, then what else the cases have. It needs the extra `tables`.
         """
-        return data_frame(self.results, (self.metadata or {}).get("columns"))
+        return data_frame(self.results, (self.metadata or {}).get("columns", NO_PLACES))
 
     def _repr_html_(self) -> str:
         """What a notebook shows: rates with intervals, checks, and what did not pass."""
@@ -189,9 +190,9 @@ def run_result(
     tally: Tally,
     results: list[TestCaseResult],
     experiment: ExperimentMetadata | None,
-    columns: Mapping[str, str | None] | None = None,
+    columns: Places = NO_PLACES,
 ) -> RunResult:
-    """`columns`: those of the table that the cases come from, each with what it was read as."""
+    """`columns`: those of the table that the cases come from, each with the place of its cells in a context."""
     metadata = metadata_of(tally) | ({"columns": dict(columns)} if columns else {})
     return RunResult(
         evaluation_id=evaluation_id,

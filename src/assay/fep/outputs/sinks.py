@@ -6,8 +6,10 @@ import msgspec
 
 from assay.errors import UsageError
 from assay.fep.outputs.output_file import OutputFile, read_last_line
+from assay.inputs.places import NO_PLACES, Places
 from assay.results.run_end import MEMBER, RunFooter, with_end
 
+TABLES = (".csv", ".xlsx", ".parquet")
 EXTENSIONS = ".jsonl, .json, .csv, .xlsx or .parquet"
 
 
@@ -79,15 +81,19 @@ class JsonSink:
         self._file.close()
 
 
-def sink_for(name: str) -> Sink:
-    """The sink for a file name, by its extension. `-` writes JSON lines to standard output."""
+def sink_for(name: str, columns: Places = NO_PLACES) -> Sink:
+    """
+    The sink for a file name, by its extension. `-` writes JSON lines to standard output. `columns`: those of the
+    table that is the input, which a table of results keeps.
+    """
     if name == "-" or name.endswith((".jsonl", ".ndjson")):
         return JsonlSink(name)
     if name.endswith(".json"):
         return JsonSink(name)
-    if name.endswith((".csv", ".xlsx", ".parquet")):
+    if name.endswith(TABLES):
         from assay.fep.outputs import table_sinks  # deferred import: most runs write no table
+        from assay.fep.outputs.table_layout import TableLayout  # deferred import
 
         kinds = {"csv": table_sinks.CsvSink, "xlsx": table_sinks.XlsxSink, "parquet": table_sinks.ParquetSink}
-        return kinds[name.rpartition(".")[2]](name)
+        return kinds[name.rpartition(".")[2]](name, TableLayout(columns))
     raise UsageError(f"{name}: expected an output that ends in {EXTENSIONS}")

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from assay.extras import require
 from assay.fep.outputs.csv_rows import RESULTS, VERDICTS, Rows, row_writer
 from assay.fep.outputs.output_file import OutputFile
 from assay.fep.outputs.result_tables import (
-    COLUMNS,
     Row,
     about_of,
-    case_parts,
     check_parts,
     csv_cell,
     encode_cells,
@@ -26,8 +24,9 @@ from assay.fep.outputs.result_tables import (
     escape_cell,
     plain_reason,
     plain_verdict,
-    rows_of,
+    text_of,
 )
+from assay.fep.outputs.table_layout import TableLayout
 from assay.fep.planning.scorer import CompiledCase, ScoredCase
 from assay.fep.planning.scorer_source import CompiledChecks
 from assay.protocol.json_types import JSON
@@ -35,6 +34,8 @@ from assay.results.run_end import MEMBER, PARQUET_KEY, RunFooter
 
 MAX_CELL = 32_767  # characters of a cell in Excel
 MAX_ROWS = 1_048_576  # rows of a sheet in Excel, with its header
+MAX_COLUMNS = 16_384  # of a sheet in Excel
+MAX_WHOLE = 1 << 53  # a larger whole number of Excel would be another one
 GROUP_ROWS, GROUP_CHARACTERS = 10_000, 16_000_000  # of a row group in Parquet, which is held in memory
 _UNENCODABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")  # XML has no form for these
 
@@ -45,16 +46,16 @@ class CsvSink:
     is complete.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, layout: TableLayout) -> None:
+        self.name, self._layout = name, layout
         self._file = OutputFile(name)
-        self._file.write(encode_row((*COLUMNS, MEMBER)))
+        self._file.write(encode_row((*layout.columns, MEMBER)))
         self._has_rows = False
         self._compiled: CompiledChecks | None = None  # the checks that `_rows` writes
         self._rows: Rows | None = None
 
     def write(self, line: bytes) -> None:
-        self._put("".join(csv_rows(msgspec.json.decode(line))).encode())
+        self._put("".join(csv_rows(msgspec.json.decode(line), self._layout)).encode())
 
     def _put(self, rows: bytes) -> None:
         self._file.write(rows)
@@ -68,7 +69,9 @@ class CsvSink:
         if case.compiled is not self._compiled:
             self._compiled = compiled = case.compiled
             self._rows = (
-                row_writer(compiled.checks, compiled.argument_indexes) if compiled.keeps_document else None
+                row_writer(compiled.checks, compiled.argument_indexes, self._layout)
+                if compiled.keeps_document
+                else None
             )
         if self._rows is None:
             self.write(case.line)
@@ -87,7 +90,7 @@ class CsvSink:
             self._file.close()
 
 
-def csv_rows(result: JSON) -> Iterator[str]:
+def csv_rows(result: JSON, layout: TableLayout) -> Iterator[str]:
     """
     The rows of a TestCaseResult, each with an empty last cell. Cells that the checks of a case share are encoded once;
     a check with a verdict alone has few cells.
@@ -96,7 +99,7 @@ def csv_rows(result: JSON) -> Iterator[str]:
     case: JSON = context["test_case"]
     output: JSON = context["output"]
     about = about_of(output)
-    first, shared = case_parts(case, output, about)
+    first, shared = layout.case_parts(case, output, about)
     start, middle = encode_cells(map(csv_cell, first)), encode_cells(map(csv_cell, shared))
     for at, check in enumerate(result["check_results"]):
         passed = plain_verdict(check)
@@ -116,10 +119,15 @@ class XlsxSink:
     `.xlsx`: numbers are numbers, every text is a text. A table that is too long for a sheet continues on the next one.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, layout: TableLayout) -> None:
+        self.name, self._layout = name, layout
         writer = _require("xlsxwriter", "xlsxwriter", name)
         _check_target(name)
+        if (count := len(layout.columns)) > MAX_COLUMNS:
+            raise UsageError(
+                f"{name}: the results have {count:,} columns, and a sheet of Excel at most {MAX_COLUMNS:,}; .csv and"
+                " .parquet hold them"
+            )
         self._path = Path(f"{name}.part")
         options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
         self._book = writer.Workbook(str(self._path), {**options, "nan_inf_to_errors": True})
@@ -127,7 +135,7 @@ class XlsxSink:
         self._start_sheet()
 
     def write(self, line: bytes) -> None:
-        for row in rows_of(line):
+        for row in self._layout.rows(msgspec.json.decode(line)):
             if self._rows == MAX_ROWS:
                 self._start_sheet()
             self._put(row)
@@ -147,18 +155,18 @@ class XlsxSink:
         sheets = len(self._book.worksheets())
         self._sheet = self._book.add_worksheet("results" if not sheets else f"results {sheets + 1}")
         self._sheet.freeze_panes(1, 0)
-        for at, name in enumerate(COLUMNS):
-            self._sheet.write_string(0, at, name, self._bold)
+        for at, name in enumerate(self._layout.columns):
+            self._sheet.write_string(0, at, _xlsx_text(name), self._bold)
         self._rows = 1
 
     def _put(self, row: Row) -> None:
         for at, value in enumerate(row):
             if isinstance(value, bool):
                 self._sheet.write_boolean(self._rows, at, value)
-            elif isinstance(value, int | float):
+            elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= MAX_WHOLE):
                 self._sheet.write_number(self._rows, at, value)
             elif value is not None:
-                self._sheet.write_string(self._rows, at, _xlsx_text(value))
+                self._sheet.write_string(self._rows, at, _xlsx_text(str(value)))
         self._rows += 1
 
 
@@ -168,22 +176,31 @@ def _xlsx_text(value: str) -> str:
 
 
 class ParquetSink:
-    """`.parquet`: typed columns in row groups."""
+    """
+    `.parquet`: typed columns in row groups.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._arrow = arrow = _require("pyarrow", "pyarrow", name)
+    A column of the user's table has the type of its cells in the first group. If later cells do not have it, the file
+    is written again with a wider type.
+    """
+
+    def __init__(self, name: str, layout: TableLayout) -> None:
+        self.name, self._layout = name, layout
+        self._arrow = _require("pyarrow", "pyarrow", name)
+        self._parquet = _require("pyarrow.parquet", "pyarrow", name)
         _check_target(name)
-        kinds = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
-        self._schema = arrow.schema([(column, kinds[kind]) for column, kind in COLUMNS.items()])
         self._path = Path(f"{name}.part")
-        parquet = _require("pyarrow.parquet", "pyarrow", name)
-        self._writer = parquet.ParquetWriter(str(self._path), self._schema)
+        try:
+            self._path.touch()
+        except OSError as wrong:
+            raise UsageError(f"{name}: cannot be written: {wrong.strerror}") from None
+        self._kinds: list[type] = []  # of the columns
+        self._schema: Any = None
+        self._writer: Any = None
         self._held: list[Row] = []
         self._characters = 0
 
     def write(self, line: bytes) -> None:
-        self._held.extend(rows_of(line))
+        self._held.extend(self._layout.rows(msgspec.json.decode(line)))
         self._characters += len(line)
         if len(self._held) >= GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
             self._write_group()
@@ -203,18 +220,73 @@ class ParquetSink:
             raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror or wrong}") from None
 
     def _write_group(self) -> None:
-        if not self._held:
-            return
-        columns = zip(*self._held, strict=True)
-        arrays = [
-            self._arrow.array(values, type=kind)
-            for values, kind in zip(columns, self._schema.types, strict=True)
+        """Write the rows that are held. The first group says what the columns of the user's table are."""
+        layout = self._layout
+        held, self._held, self._characters = self._held, [], 0
+        columns = list(zip(*held, strict=True)) or [()] * len(layout.columns)
+        before = self._kinds or [None] * len(columns)
+        self._kinds = [
+            kind or wider_kind(cells, known)
+            for kind, cells, known in zip(layout.kinds.values(), columns, before, strict=True)
         ]
         try:
-            self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+            if self._writer is None:
+                self._writer = self._open(self._path)
+            elif self._kinds != before:
+                self._write_again()
+            self._writer.write_table(self._group(columns))
         except OSError as wrong:
             raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror or wrong}") from None
-        self._held, self._characters = [], 0
+
+    def _open(self, path: Path) -> Any:
+        arrow, layout = self._arrow, self._layout
+        types = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+        self._schema = arrow.schema(
+            [(name, types[kind]) for name, kind in zip(layout.columns, self._kinds, strict=True)]
+        )
+        return self._parquet.ParquetWriter(str(path), self._schema)
+
+    def _write_again(self) -> None:
+        """Copy the groups that are written, one by one, with the new types."""
+        self._writer.close()
+        copy = Path(f"{self.name}.part2")
+        try:
+            self._writer = self._open(copy)
+            with self._parquet.ParquetFile(str(self._path)) as groups:
+                for at in range(groups.num_row_groups):
+                    columns = [one.to_pylist() for one in groups.read_row_group(at).columns]
+                    self._writer.write_table(self._group(columns))
+            os.replace(copy, self._path)
+        finally:
+            copy.unlink(missing_ok=True)
+
+    def _group(self, columns: Sequence[Sequence[Any]]) -> Any:
+        arrays = [
+            self._arrow.array([_typed(cell, kind) for cell in cells], type=type)
+            for cells, kind, type in zip(columns, self._kinds, self._schema.types, strict=True)
+        ]
+        return self._arrow.Table.from_arrays(arrays, schema=self._schema)
+
+
+def wider_kind(cells: Iterable[Any], known: type | None) -> type:
+    """
+    The type of a column that holds what it was and these cells: a text, unless all are numbers, or true and false. A
+    column without a value is one of texts.
+    """
+    kinds: set[Any] = {type(cell) for cell in cells if cell is not None}
+    if any(type(cell) is int and not -(1 << 63) <= cell < 1 << 63 for cell in cells):
+        return str
+    if known is not None and kinds:
+        kinds.add(known)
+    if kinds in ({bool}, {int}, {float}):
+        return next(iter(kinds))
+    return float if kinds == {int, float} else known if not kinds and known else str
+
+
+def _typed(cell: Any, kind: type) -> Any:
+    if cell is None or type(cell) is kind:
+        return cell
+    return float(cell) if kind is float else text_of(cell)
 
 
 def _check_target(name: str) -> None:

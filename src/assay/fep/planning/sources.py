@@ -25,7 +25,9 @@ from assay.inputs.files import (
     read_items,
 )
 from assay.inputs.input_digests import InputCheck, InputDigests, digest_of, other_input
-from assay.inputs.rows import has_rows, items_of, split_columns
+from assay.inputs.places import NO_PLACES, InputTable, Places
+from assay.inputs.row_files import has_rows, items_of
+from assay.inputs.rows import split_columns
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object, kind_of
@@ -46,9 +48,13 @@ class Source:
         *,
         rows: bool = False,
         inputs: InputCheck | None = None,
+        table: InputTable | None = None,
     ) -> None:
-        """`rows`: the items are made from rows of a table, so they are not the lines of the file."""
+        """
+        `rows`: the items are made from rows of a table, so they are not the lines of the file. `table`: its columns.
+        """
         self._items, self._limits, self._on_bad, self.rows = items, limits, on_bad, rows
+        self._table = table
         self.inputs = inputs or InputDigests()
         self._expected = InputDigests() if rows else None
         self.other_expected = 0  # rows with the id and input of an earlier one, and another expected value
@@ -107,6 +113,16 @@ class Source:
             ):
                 self.other_expected += 1
             yield context
+
+    @property
+    def columns(self) -> Places:
+        """The columns of the table; those of standard input are known with the first row."""
+        return NO_PLACES if self._table is None else self._table.places
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the first item may say more about the columns."""
+        return self._table is not None
 
     def report_bad(self, problems: Sequence[Problem]) -> None:
         """Report that the current item is not a context."""
@@ -175,13 +191,15 @@ def from_contexts(
     name: str, limits: Limits, on_bad: OnBad | None, columns: Mapping[str, str] | None = None
 ) -> Source:
     """Contexts, or rows of a table: `columns` says which column is the input, the output and so on."""
-    rows = has_rows(name, limits, "context", columns)
+    table = InputTable()
+    rows = has_rows(name, limits, "context", columns, table)
     if not rows and not columns and name != "-" and format_of(name, "jsonl")[0] == "jsonl":
         read_again = (
             partial(inputs_before, name, limits, file_identity(name)) if Path(name).is_file() else None
         )
         return Source(LineItems(name, limits), limits, on_bad, inputs=InputDigests(read_again))
-    return Source(items_of(name, limits, "context", columns), limits, on_bad, rows=rows)
+    items = items_of(name, limits, "context", columns, table)
+    return Source(items, limits, on_bad, rows=rows, table=table)
 
 
 def from_cases(
@@ -189,10 +207,10 @@ def from_cases(
 ) -> Source:
     """Cases without outputs, for an agent. Each context has the output null."""
     of_case, _ = split_columns(columns)
-    rows = has_rows(cases, limits, "case", of_case)
-    return Source(
-        _with_empty_outputs(cases, items_of(cases, limits, "case", of_case)), limits, on_bad, rows=rows
-    )
+    table = InputTable()
+    rows = has_rows(cases, limits, "case", of_case, table)
+    items = items_of(cases, limits, "case", of_case, table)
+    return Source(_with_empty_outputs(cases, items), limits, on_bad, rows=rows, table=table)
 
 
 def _with_empty_outputs(cases: str, items: Iterable[SourceItem]) -> Iterator[SourceItem]:
@@ -220,9 +238,10 @@ def from_pair(
 ) -> Source:
     """Pairs each case with its output. Raises InvalidRequest before anything runs if the files differ in length."""
     of_case, of_output = split_columns(columns)
+    table = InputTable()
     if "-" not in (cases, outputs):
-        has_rows(cases, limits, "case", of_case)
-        has_rows(outputs, limits, "output", of_output)
+        has_rows(cases, limits, "case", of_case, table)
+        has_rows(outputs, limits, "output", of_output, table)
         case_count = sum(1 for _ in read_items(cases, limits, member="test_cases"))
         output_count = sum(1 for _ in read_items(outputs, limits, member="outputs"))
         if case_count != output_count:
@@ -231,12 +250,9 @@ def from_pair(
         raise UsageError("--cases and --outputs cannot both come from standard input")
     else:
         check_readable(cases if outputs == "-" else outputs)
-    case_items = items_of(cases, limits, "case", of_case)
-    return Source(
-        _pair_items(cases, outputs, case_items, items_of(outputs, limits, "output", of_output)),
-        limits,
-        on_bad,
-    )
+    case_items = items_of(cases, limits, "case", of_case, table)
+    output_items = items_of(outputs, limits, "output", of_output, table)
+    return Source(_pair_items(cases, outputs, case_items, output_items), limits, on_bad, table=table)
 
 
 def _pair_items(

@@ -21,6 +21,7 @@ from assay.fep.execution.inline import score_contexts
 from assay.fep.planning.plan import Checks, Plan
 from assay.fep.planning.request import checks_from
 from assay.inputs.context import Context, stored_context
+from assay.inputs.places import Place
 from assay.ports import Event, EvidenceChunk, Run, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
@@ -59,6 +60,7 @@ class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timings: bool = False
     own: int = 0  # the number of own checks of all cases
     agent: AgentRequest | None = None
+    columns: dict[str, Place] = {}  # of the table that the cases come from
     tally: TallyRecord | UnsetType = UNSET  # the tally of an inline run; in other runs each unit has its own
 
 

@@ -28,6 +28,7 @@ from assay.fep.records.run_header import (
     lines_chunk,
     request_chunk,
 )
+from assay.inputs.places import NO_PLACES, Places
 from assay.ports import (
     Clock,
     CreateRun,
@@ -83,7 +84,9 @@ class StoreSink:
         clock: Clock,
         run: str | None = None,
         tags: Sequence[str] = (),
+        columns: Places = NO_PLACES,
     ) -> None:
+        """`columns`: those of the table that the cases come from."""
         self.run = run or new_id("eval_")
         self._tally, self._clock = tally, clock
         self._tags: dict[str, Any] = {"tags": list(tags)} if tags else {}
@@ -103,6 +106,7 @@ class StoreSink:
             checks=None if checks is None else redact_checks(msgspec.to_builtins(checks)),
             experiment=experiment,
             total=0,
+            columns=dict(columns),
         )
         name = experiment.name if experiment and experiment.name else ""
         opening = RunUpdate(

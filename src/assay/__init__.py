@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from assay.api.gate import gate
     from assay.api.history import SuiteHistory, history
     from assay.api.judge_check import JudgeCheck, judge_check
-    from assay.api.load import load_cases, load_contexts
+    from assay.api.load import load_cases, load_contexts, read_traces
     from assay.api.report import report
     from assay.api.suites import SuiteRun, run_suite
     from assay.api.verify import verify
@@ -62,7 +62,7 @@ _MODULES = {
     "assay.api.gate": ("gate",),
     "assay.api.history": ("SuiteHistory", "history"),
     "assay.api.judge_check": ("JudgeCheck", "judge_check"),
-    "assay.api.load": ("load_cases", "load_contexts"),
+    "assay.api.load": ("load_cases", "load_contexts", "read_traces"),
     "assay.api.report": ("report",),
     "assay.api.suites": ("SuiteRun", "run_suite"),
     "assay.api.verify": ("verify",),
@@ -155,6 +155,7 @@ __all__ = [
     "judge_check",
     "load_cases",
     "load_contexts",
+    "read_traces",
     "report",
     "run_suite",
     "texts_in",

@@ -1,5 +1,6 @@
 """
-The library's readers of files (FEP 2.1, 2.2): `load_cases` and `load_contexts`, also from tables with own columns.
+The library's readers of files (FEP 2.1, 2.2): `load_cases` and `load_contexts`, also from tables with own columns, and
+`read_traces`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from assay.backends.models.prices import published_cost
 from assay.errors import BadLine, InvalidRequest, Problem
 from assay.inputs.row_files import has_rows, items_of
 from assay.inputs.rows import Part
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.settings import load
+from assay.traces.trace_files import check_names, trace_items
 
 Document = dict[str, Any]
 
@@ -36,6 +39,25 @@ def load_contexts(
     """
     pairs = list(_documents(fspath(path), "context", map))
     return [pair["test_case"] for pair in pairs], [pair["output"] for pair in pairs]
+
+
+def read_traces(*paths: str | PathLike[str]) -> list[Document]:
+    """
+    One context for each trace, or for each conversation, of files of OTLP: .json, .jsonl or .pb, also gzipped.
+
+        result = assay.evaluate_sync(assay.read_traces("traces.jsonl"), checks=checks)
+    """
+    names, limits = [fspath(path) for path in paths], load().limits
+    check_names(names)
+    found: list[Document] = []
+    try:
+        for piece in trace_items(names, limits, published_cost):
+            if piece.problems:
+                raise BadLine(piece.location, piece.problems)
+            found.append(msgspec.json.decode(piece.raw))
+    except BadLine as bad:
+        raise InvalidRequest(bad.problems) from None
+    return found
 
 
 def _documents(name: str, part: Part, columns: Mapping[str, str] | None) -> Iterator[Document]:

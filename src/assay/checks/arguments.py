@@ -16,6 +16,7 @@ from msgspec.structs import FieldInfo
 from assay import jsonpath as paths
 from assay.checks.argument_forms import PromptTemplate, is_check_value, unwrap
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
+from assay.checks.missing_parts import require_recorded
 from assay.checks.registry import Registry
 from assay.concurrency.loop_budget import spend
 from assay.errors import (
@@ -277,7 +278,7 @@ def follow(path: PathArgument, document: Any, limits: Limits) -> Any:
             return query.fill(document, limits)
         if query.singular and takes == "one" and (value := query.get(document)) is not paths.MISSING:
             return value  # the most common case
-        values = query.values(document, max_nodes=limits.max_nodes)
+        values = query.values(document, max_nodes=limits.max_nodes) or require_recorded(document, query)
     except PathFault as fault:
         raise PathFault(f"{name}: {fault}") from None
     return values if takes == "nodes" else _select(path, query, values)

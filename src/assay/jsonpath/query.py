@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from itertools import takewhile
+from typing import Any, NoReturn, TypeGuard
 
 from assay.cache import memoize
 from assay.concurrency.workers import batch
@@ -20,14 +21,18 @@ CACHED = 32 << 20  # bytes of all cached queries
 stopping: ContextVar[Callable[[], bool]] = ContextVar("stopping")
 
 
+def _is_name(key: str | int | None) -> TypeGuard[str]:
+    return isinstance(key, str)
+
+
 class Query:
     """
     A compiled query. It is immutable, so several threads may use it at once.
 
-    `get(document)` is for singular queries: the value, or MISSING.
+    `get(document)` is for singular queries: the value, or MISSING. `prefix`: the member names that it begins with.
     """
 
-    __slots__ = ("_evaluate", "get", "names", "singular", "text")
+    __slots__ = ("_evaluate", "get", "names", "prefix", "singular", "text")
 
     def __init__(self, text: str, segments: tuple[Segment, ...]) -> None:
         keys = [segment.key for segment in segments]
@@ -35,6 +40,7 @@ class Query:
         names = tuple(key for key in path if isinstance(key, str))
         self.text = text
         self.singular = len(path) == len(segments)
+        self.prefix: tuple[str, ...] = tuple(filter(_is_name, takewhile(_is_name, keys)))
         self.names = names if len(names) == len(segments) else None
         self.get: Getter = getter(path) if self.singular else self._not_singular
         self._evaluate = None if self.singular else evaluator(segments)

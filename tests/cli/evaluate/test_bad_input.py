@@ -217,7 +217,7 @@ BAD_FILES = [
     (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.jsonl"], 1, "full.jsonl: cannot be written: No space left on device"),
     (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.json"], 1, "full.json: cannot be written: No space left on device"),
     (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.csv"], 1, "full.csv: cannot be written: No space left on device"),
-    ([], 2, "expected one of FILE, --contexts, --cases and --outputs; got none"),
+    ([], 2, "expected one of FILE, --contexts, --cases and --outputs, --traces; got none"),
     (["r.json", "--contexts", "x.jsonl"], 2, "got FILE and --contexts"),
     (["--cases", "x.jsonl"], 2, "--cases x.jsonl: expected --outputs or --agent with it"),
     (["--outputs", "x.jsonl"], 2, "--outputs x.jsonl: expected --cases with it"),

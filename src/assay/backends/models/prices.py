@@ -6,7 +6,7 @@ import msgspec
 
 from assay.backends.models.transport import OPENAI
 from assay.cache import memoize
-from assay.extras import require
+from assay.extras import missing_packages, require
 from assay.ports import Prices, Provider
 
 
@@ -45,6 +45,29 @@ def _published_price(model: str, provider_url: str, usage: TokenCounts) -> float
         input_tokens=read, output_tokens=usage.output or 0, cache_read_tokens=min(usage.cached, read)
     )
     return float(calc_price(counted, model, provider_api_url=provider_url).total_price)
+
+
+_PROVIDERS = {  # names of OpenTelemetry, by those of the price list
+    "gcp.gemini": "google", "gcp.vertex_ai": "google", "gcp.gen_ai": "google", "vertexai": "google",
+    "aws.bedrock": "aws", "azure.ai.openai": "azure", "az.ai.openai": "azure", "azure.ai.inference": "azure",
+    "mistral_ai": "mistral", "x_ai": "x-ai", "xai": "x-ai",
+}  # fmt: skip
+
+
+def published_cost(provider: str, model: str, sent: int, received: int, cached: int = 0) -> float | None:
+    """US dollars of a call that a trace recorded; None without a price list, or if it has no such model."""
+    if not provider or not model or missing_packages("judges"):
+        return None
+    from genai_prices import Usage as Counted
+    from genai_prices import calc_price
+
+    counted = Counted(input_tokens=sent, output_tokens=received, cache_read_tokens=min(cached, sent))
+    name = provider.lower()
+    try:
+        price = calc_price(counted, model, provider_id=_PROVIDERS.get(name, name))
+    except LookupError:
+        return None
+    return float(price.total_price)
 
 
 def _names(model: str, provider_url: str) -> int:

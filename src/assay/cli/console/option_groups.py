@@ -7,7 +7,7 @@ NAMES = ("Input", "Agent", "Decide", "Output", "Speed", "Network")
 
 OPTION_GROUPS: dict[str, dict[str, str]] = {
     "evaluate": {
-        "Input": "--contexts --cases --outputs --map --checks --check-module --skip-bad-lines --limit",
+        "Input": "--contexts --cases --outputs --traces --map --checks --check-module --skip-bad-lines --limit",
         "Agent": "--agent --trials --timeout --max-cost",
         "Decide": "--min-pass-rate --baseline --by --k --allow-errors",
         "Output": "--output --save --name --experiment --no-resolved-arguments --timings --verbose --json",

@@ -93,7 +93,9 @@ class Evaluation:
         collector, parsed = ProblemCollector(), inputs.request_contexts
         plan = collector.read(lambda: plan_of(inputs.checks, registry, self.services, shown))
         source = (
-            options.checks or options.request or ("--check-module" if options.modules else options.contexts)
+            options.checks
+            or options.request
+            or ("--check-module" if options.modules else options.contexts or "".join(options.traces[:1]))
         )
         problems = inputs.problems + with_file_name(source or str(options.cases), collector.problems)
         if parsed is not None:
@@ -233,6 +235,8 @@ def _validate_agent(options: EvaluateOptions) -> None:
             f"--agent answers the cases of --cases, and {options.request} is a request with outputs:"
             f" use --cases {options.request}, with --checks"
         )
+    if options.traces:
+        raise UsageError("--agent answers cases, and --traces has answers: use one of them")
     if options.outputs is not None:
         raise UsageError("--agent and --outputs are two sources of outputs: use one of them")
     if (options.cases is None) == (options.contexts is None):

@@ -43,6 +43,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     contexts: str | None = None
     cases: str | None = None
     outputs: str | None = None
+    traces: list[str] = []
     columns: list[str] = []  # --map
     agent: str | None = None
     trials: int = 1
@@ -79,7 +80,9 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     @property
     def inputs(self) -> list[str]:
         """The files that hold test cases or outputs."""
-        return [name for name in (self.request, self.contexts, self.cases, self.outputs) if name]
+        return [
+            name for name in (self.request, self.contexts, self.cases, self.outputs, *self.traces) if name
+        ]
 
 
 class BadLines:
@@ -131,10 +134,37 @@ class Inputs(Struct):
 
 def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLines) -> Inputs:
     """Open the one source of cases that the options name."""
+    _check_sources(options)
+    limits = settings.limits
+    checks = checks_in(options.checks, limits) if options.checks else None
+    if options.experiment and not options.experiment.isprintable():
+        raise UsageError("--experiment: expected a name of printable characters")
+    experiment = ExperimentMetadata(name=options.experiment) if options.experiment else None
+    columns = read_map(options.columns)
+    if options.traces:
+        return _from_traces(options, checks, experiment, settings, bad_lines)
+    if options.request and columns:
+        raise UsageError("--map names columns of --contexts, --cases and --outputs; a request file has none")
+    if options.request:
+        return _from_request(options.request, checks, experiment, options, settings)
+    on_bad = bad_lines if options.skip_bad_lines else None
+    if options.contexts:
+        source = from_contexts(options.contexts, limits, on_bad, columns)
+    elif options.outputs is None:
+        source = from_cases(str(options.cases), limits, on_bad, columns)
+    else:
+        source = from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
+    size = 0 if options.limit else _size(options.contexts or str(options.cases))
+    return Inputs(islice(iter(source), options.limit), checks, experiment, source=source, size=size)
+
+
+def _check_sources(options: EvaluateOptions) -> None:
+    """Refuse several sources of cases, and half of one."""
     sources = {
         "FILE": options.request,
         "--contexts": options.contexts,
         "--cases and --outputs": options.cases or options.outputs,
+        "--traces": options.traces,
     }
     names = [name for name, value in sources.items() if value]
     if len(names) != 1:
@@ -150,25 +180,23 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLine
         )
     if options.outputs is not None and options.cases is None:
         raise UsageError(f"--outputs {options.outputs}: expected --cases with it")
-    limits = settings.limits
-    checks = checks_in(options.checks, limits) if options.checks else None
-    if options.experiment and not options.experiment.isprintable():
-        raise UsageError("--experiment: expected a name of printable characters")
-    experiment = ExperimentMetadata(name=options.experiment) if options.experiment else None
-    columns = read_map(options.columns)
-    if options.request and columns:
-        raise UsageError("--map names columns of --contexts, --cases and --outputs; a request file has none")
-    if options.request:
-        return _from_request(options.request, checks, experiment, options, settings)
+
+
+def _from_traces(
+    options: EvaluateOptions,
+    checks: Any,
+    experiment: ExperimentMetadata | None,
+    settings: Settings,
+    bad_lines: BadLines,
+) -> Inputs:
+    if options.columns:
+        raise UsageError("--map names columns of --contexts, --cases and --outputs; traces have none")
+    from assay.backends.models.prices import published_cost  # deferred import: most runs read no traces
+    from assay.fep.planning.sources import from_traces
+
     on_bad = bad_lines if options.skip_bad_lines else None
-    if options.contexts:
-        source = from_contexts(options.contexts, limits, on_bad, columns)
-    elif options.outputs is None:
-        source = from_cases(str(options.cases), limits, on_bad, columns)
-    else:
-        source = from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
-    size = 0 if options.limit else _size(options.contexts or str(options.cases))
-    return Inputs(islice(iter(source), options.limit), checks, experiment, source=source, size=size)
+    source = from_traces(options.traces, settings.limits, on_bad, published_cost)
+    return Inputs(islice(iter(source), options.limit), checks, experiment, source=source)
 
 
 def _from_request(

@@ -23,6 +23,13 @@ def evaluate(
     outputs: Annotated[
         str | None, typer.Option(help="File with one output for each case of --cases.", metavar="F")
     ] = None,
+    traces: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="OTLP file of traces, .json, .jsonl or .pb, also .gz; a case per trace or conversation (repeatable).",
+            metavar="F",
+        ),
+    ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
@@ -152,6 +159,7 @@ def evaluate(
         contexts=contexts,
         cases=cases,
         outputs=outputs,
+        traces=traces or [],
         agent=agent,
         trials=trials,
         ks=read_ks(k or []),

@@ -11,6 +11,9 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from assay.checks.missing_parts import MISSING, without_missing
 from assay.errors import BudgetExceeded
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.scorer import OpenCase, ScoredCase, Scorer
@@ -78,8 +81,14 @@ class Execution:
             scorer = self.plan.scorer_for(self._number, context)
             self._number += 1
         answers = self._answers.get(scorer) or self._answers_of(scorer)
+        metadata = context.document["output"].get("metadata")
+        interpreted = metadata is not None and MISSING in metadata
+        if interpreted:
+            context = replace(context, document=without_missing(context.document))
         if scorer.waits or self.stopped or self._may_stop:
             return self._begin_or_skip(context, scorer, answers)
+        if interpreted:
+            return scorer.score_interpreted(context, answers)
         return scorer.begin(context, answers, deferred=self._deferred)
 
     def _begin_or_skip(self, context: Context, scorer: Scorer, answers: Answers) -> ScoredCase | OpenCase:

@@ -31,6 +31,8 @@ from assay.inputs.rows import split_columns
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object, kind_of
+from assay.traces.trace_case import Price
+from assay.traces.trace_files import check_names, trace_items
 
 OnBad = Callable[[BadLine], None]
 
@@ -227,6 +229,12 @@ def _with_empty_outputs(cases: str, items: Iterable[SourceItem]) -> Iterator[Sou
 def _is_context(raw: bytes) -> bool:
     document = msgspec.json.decode(raw)
     return is_object(document) and document.keys() == {"test_case", "output"}
+
+
+def from_traces(names: Sequence[str], limits: Limits, on_bad: OnBad | None, price: Price | None) -> Source:
+    """One context for each trace, or for each conversation, of files of OTLP."""
+    check_names(names)
+    return Source(trace_items(names, limits, price), limits, on_bad)
 
 
 def from_pair(

@@ -1,0 +1,1 @@
+"""Traces of OpenTelemetry as cases: OTLP is read, spans are told apart by dialect, and a trace becomes a context."""

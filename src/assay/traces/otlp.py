@@ -1,0 +1,249 @@
+"""
+Export requests of OTLP as spans and log records, from JSON and from protobuf.
+
+Ids are hexadecimal in OTLP/JSON and bytes in protobuf. Numbers of 64 bits are texts in JSON. What a sender wrote is not
+trusted: a value of another type than OTLP's is a problem with its place, and values may nest MAX_DEPTH deep.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from assay.errors import InvalidRequest, Problem
+from assay.extras import require
+from assay.protocol.json_types import JSON, is_list, is_object, kind_of
+from assay.traces.spans import LogRecord, Span, SpanEvent
+
+MAX_DEPTH = 64  # of the value of an attribute
+MAX_TIME = 1 << 63
+_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+_STATUSES = ("UNSET", "OK", "ERROR")
+Item = Span | LogRecord
+
+
+def items_of_json(document: Any) -> Iterator[Item]:
+    """The spans and log records of a request in OTLP/JSON. Raises InvalidRequest."""
+    known = ("resourceSpans", "resourceLogs")
+    if not is_object(document) or not any(name in document for name in known):
+        got = (
+            f"an object with {', '.join(map(repr, list(document)[:5])) or 'no members'}"
+            if is_object(document)
+            else kind_of(document)
+        )
+        raise InvalidRequest(
+            Problem("", f"expected an OTLP export request with resourceSpans or resourceLogs, got {got}")
+        )
+    for at, group in _objects(document, "resourceSpans", ""):
+        resource = _attributes(_object(group, "resource", at), f"{at}.resource")
+        for inner, scope in _objects(group, "scopeSpans", at):
+            for place, span in _objects(scope, "spans", inner):
+                yield _span(span, resource, place)
+    for at, group in _objects(document, "resourceLogs", ""):
+        for inner, scope in _objects(group, "scopeLogs", at):
+            for place, record in _objects(scope, "logRecords", inner):
+                if (log := _log(record, place)) is not None:
+                    yield log
+
+
+def _span(span: JSON, resource: JSON, place: str) -> Span:
+    status = _object(span, "status", place)
+    return Span(
+        trace_id=_id(span, "traceId", 32, place),
+        span_id=_id(span, "spanId", 16, place),
+        parent=_id(span, "parentSpanId", 16, place, required=False),
+        name=_text(span, "name", place),
+        kind=_enum(span, "kind", "SPAN_KIND_", _KINDS, place),
+        flags=_integer(span, "flags", place),
+        start=_integer(span, "startTimeUnixNano", place),
+        end=_integer(span, "endTimeUnixNano", place),
+        attributes=_attributes(span, place),
+        resource=resource,
+        events=tuple(_event(event, at) for at, event in _objects(span, "events", place)),
+        status=_enum(status, "code", "STATUS_CODE_", _STATUSES, f"{place}.status"),
+        message=_text(status, "message", f"{place}.status"),
+        dropped=_integer(span, "droppedAttributesCount", place) + _integer(span, "droppedEventsCount", place),
+    )
+
+
+def _event(event: JSON, place: str) -> SpanEvent:
+    return SpanEvent(
+        name=_text(event, "name", place),
+        attributes=_attributes(event, place),
+        time=_integer(event, "timeUnixNano", place),
+    )
+
+
+def _log(record: JSON, place: str) -> LogRecord | None:
+    """None for a record without a span or without the name of an event: it says nothing about a trace."""
+    attributes = _attributes(record, place)
+    name = _text(record, "eventName", place) or attributes.get("event.name")
+    trace = _id(record, "traceId", 32, place, required=False)
+    span = _id(record, "spanId", 16, place, required=False)
+    if not (trace and span and isinstance(name, str)):
+        return None
+    body = _value(record["body"], f"{place}.body") if record.get("body") is not None else None
+    moment = _integer(record, "timeUnixNano", place) or _integer(record, "observedTimeUnixNano", place)
+    return LogRecord(
+        trace_id=trace,
+        span_id=span,
+        event=SpanEvent(name=name, attributes=attributes, body=body, time=moment),
+    )
+
+
+def _objects(parent: JSON, name: str, place: str) -> Iterator[tuple[str, JSON]]:
+    path = f"{place}.{name}" if place else name
+    found = parent.get(name)
+    if found is None:
+        return
+    if not is_list(found):
+        raise InvalidRequest(Problem(path, f"expected a list, got {kind_of(found)}"))
+    for at, one in enumerate(found):
+        if not is_object(one):
+            raise InvalidRequest(Problem(f"{path}[{at}]", f"expected an object, got {kind_of(one)}"))
+        yield f"{path}[{at}]", one
+
+
+def _object(parent: JSON, name: str, place: str) -> JSON:
+    found = parent.get(name)
+    if found is None:
+        return {}
+    if not is_object(found):
+        raise InvalidRequest(Problem(f"{place}.{name}", f"expected an object, got {kind_of(found)}"))
+    return found
+
+
+def _text(parent: JSON, name: str, place: str) -> str:
+    found = parent.get(name)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise InvalidRequest(Problem(f"{place}.{name}", f"expected a string, got {kind_of(found)}"))
+    return found
+
+
+def _id(parent: JSON, name: str, digits: int, place: str, *, required: bool = True) -> str:
+    text = _text(parent, name, place).lower()
+    if not text.strip("0") and not required:
+        return ""
+    if len(text) != digits or text.strip("0123456789abcdef") or not text.strip("0"):
+        got = repr(text[:40]) if text else "nothing"
+        wanted = f"expected {digits} hexadecimal digits that are not all 0, got {got}"
+        raise InvalidRequest(Problem(f"{place}.{name}", wanted))
+    return text
+
+
+def _integer(parent: JSON, name: str, place: str) -> int:
+    found = parent.get(name, 0)
+    if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) <= 20:
+        found = int(found)
+    if found is None:
+        return 0
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < MAX_TIME:
+        wanted = "expected a number from 0 on, or its digits in a string"
+        raise InvalidRequest(Problem(f"{place}.{name}", f"{wanted}, got {str(found)[:40]!r}"))
+    return found
+
+
+def _enum(parent: JSON, name: str, prefix: str, names: Sequence[str], place: str) -> int:
+    found = parent.get(name, 0)
+    if isinstance(found, str) and found.removeprefix(prefix) in names:
+        return names.index(found.removeprefix(prefix))
+    return _integer(parent, name, place)
+
+
+def _attributes(parent: JSON, place: str) -> JSON:
+    found: JSON = {}
+    for at, pair in _objects(parent, "attributes", place):
+        key = _text(pair, "key", at)
+        if key and pair.get("value") is not None:
+            found[key] = _value(pair["value"], f"{at}.value")
+    return found
+
+
+def _value(value: Any, place: str, depth: int = 0) -> Any:
+    """The JSON of an AnyValue. Bytes stay base64."""
+    if not is_object(value):
+        raise InvalidRequest(Problem(place, f"expected an object such as stringValue, got {kind_of(value)}"))
+    if depth > MAX_DEPTH:
+        raise InvalidRequest(Problem(place, f"nested more than {MAX_DEPTH} deep"))
+    name, one = next(iter(value.items()), ("", None))
+    number = isinstance(one, int | float) and not isinstance(one, bool)
+    match name, one:
+        case ("", _):
+            return None
+        case ("stringValue" | "bytesValue", str()) | ("boolValue", bool()):
+            return one
+        case ("doubleValue", "NaN" | "Infinity" | "-Infinity"):
+            return one
+        case ("doubleValue", _) if number:
+            return one
+        case ("intValue", int() | str()) if not isinstance(one, bool):
+            return _signed(one, place)
+        case ("arrayValue", _) if is_object(one):
+            return [_value(each, at, depth + 1) for at, each in _objects(one, "values", place)]
+        case ("kvlistValue", _) if is_object(one):
+            pairs = _objects(one, "values", place)
+            return {
+                _text(pair, "key", at): _value(pair.get("value") or {}, at, depth + 1) for at, pair in pairs
+            }
+        case _:
+            raise InvalidRequest(Problem(f"{place}.{name[:40]}", f"not a value of OTLP: {kind_of(one)}"))
+
+
+def _signed(value: int | str, place: str) -> int:
+    text = str(value)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
+        raise InvalidRequest(Problem(place, f"expected a whole number of 64 bits, got {text[:40]!r}"))
+    return int(text)
+
+
+def items_of_protobuf(data: bytes) -> Iterator[Item]:
+    """The spans and log records of a request in protobuf. Raises InvalidRequest."""
+    require("OTLP in protobuf", "telemetry", package="opentelemetry-exporter-otlp-proto-http")
+    import opentelemetry.proto.collector.logs.v1.logs_service_pb2 as logs  # deferred import
+    import opentelemetry.proto.collector.trace.v1.trace_service_pb2 as traces  # deferred import
+    from google.protobuf.message import DecodeError  # deferred import: most runs read no protobuf
+
+    request: Any = None
+    with suppress(DecodeError, RecursionError):  # both kinds of requests have the same outline
+        request = traces.ExportTraceServiceRequest.FromString(data)
+    if request is None or (request.resource_spans and not _has_spans(request)):
+        try:
+            request = logs.ExportLogsServiceRequest.FromString(data)
+        except (DecodeError, RecursionError):
+            raise InvalidRequest(Problem("", "not an OTLP export request in protobuf")) from None
+    yield from items_of_json(_as_json(request))
+
+
+def _has_spans(request: Any) -> bool:
+    spans = (span for group in request.resource_spans for scope in group.scope_spans for span in scope.spans)
+    return any(span.trace_id or span.span_id for span in spans)
+
+
+def _as_json(message: Any) -> Any:
+    """A message in OTLP/JSON: protobuf's own JSON has its ids in base64."""
+    from google.protobuf.json_format import MessageToDict  # deferred import, as above
+
+    document = MessageToDict(message)
+    document.setdefault("resourceSpans" if "Trace" in type(message).__name__ else "resourceLogs", [])
+    for groups, scopes, items in (
+        ("resourceSpans", "scopeSpans", "spans"),
+        ("resourceLogs", "scopeLogs", "logRecords"),
+    ):
+        for group in document.get(groups, ()):
+            for scope in group.get(scopes, ()):
+                for item in scope.get(items, ()):
+                    for name in ("traceId", "spanId", "parentSpanId"):
+                        if name in item:
+                            item[name] = _hexadecimal(item[name])
+    return document
+
+
+def _hexadecimal(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).hex()
+    except (binascii.Error, ValueError):
+        return text

@@ -1,0 +1,94 @@
+"""The spans of one trace as a tree. Hostile ones end too: cycles, several roots, spans without a parent."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from assay.traces.dialects import Facts, facts_of
+from assay.traces.spans import Span
+
+SKEW = 1_000_000_000  # nanoseconds: a span that starts so long before its parent has another clock
+
+
+class SpanTree(NamedTuple):
+    """What the spans of a trace say, by their start. `depth`: the agents and tools that a span is within."""
+
+    facts: list[Facts]
+    tops: list[Facts]
+    depth: dict[str, int]
+    children: dict[str, list[Facts]]
+    problems: list[str]  # why spans are missing or cannot be trusted
+    skewed: bool
+
+    @property
+    def main(self) -> Facts:
+        """The span that stands for the trace: a root, the longest if there are several."""
+        roots = [one for one in self.tops if not one.span.parent] or self.tops
+        return max(roots, key=lambda one: (one.span.end - one.span.start, -one.span.start))
+
+    def leaf_models(self) -> list[Facts]:
+        """Model calls without model calls inside. Others repeat the usage of those."""
+        by_id = {one.span.span_id: one.span for one in self.facts}
+        outer: set[str] = set()  # the ancestors of model calls
+        for one in self.facts:
+            parent = one.span.parent if one.kind == "model" else ""
+            while parent in by_id and parent not in outer and parent != one.span.span_id:
+                outer.add(parent)
+                parent = by_id[parent].parent
+        return [one for one in self.facts if one.kind == "model" and one.span.span_id not in outer]
+
+
+def tree_of(spans: Iterable[Span]) -> SpanTree:
+    """The tree of the spans of one trace, in the order in which they came."""
+    problems: list[str] = []
+    by_id: dict[str, Span] = {}
+    doubled = 0
+    for span in spans:
+        earlier = by_id.setdefault(span.span_id, span)
+        doubled += earlier is not span and earlier != span  # equal ones were sent twice
+    if doubled:
+        problems.append(f"{doubled} spans have the id of another span and are left out")
+    facts = sorted(map(facts_of, by_id.values()), key=lambda one: (one.span.start, one.span.end))
+    children: dict[str, list[Facts]] = {}
+    tops: list[Facts] = []
+    lost: set[str] = set()
+    for one in facts:
+        parent = one.span.parent
+        if parent in by_id and parent != one.span.span_id:
+            children.setdefault(parent, []).append(one)
+            continue
+        tops.append(one)
+        if parent and not one.span.has_remote_parent:
+            lost.add(parent)
+    if lost and len(tops) > 1:  # the parent of the only top span is in another service
+        problems.append(f"{len(lost)} parent spans are missing")
+    depth = _depths(tops, children)
+    if len(depth) < len(facts):
+        inside = [one for one in facts if one.span.span_id not in depth]
+        problems.append(f"{len(inside)} spans are their own ancestors")
+        for one in inside:
+            depth[one.span.span_id] = 0
+        children = {
+            parent: below
+            for parent, below in children.items()
+            if parent not in {i.span.span_id for i in inside}
+        }
+        tops += inside
+    starts = {one.span.span_id: one.span.start for one in facts}
+    skewed = any(
+        one.span.end < one.span.start or one.span.start + SKEW < starts.get(one.span.parent, 0)
+        for one in facts
+    )
+    return SpanTree(facts, tops, depth, children, problems, skewed)
+
+
+def _depths(tops: list[Facts], children: dict[str, list[Facts]]) -> dict[str, int]:
+    depth: dict[str, int] = {}
+    stack = [(one, 0) for one in tops]
+    while stack:
+        one, level = stack.pop()
+        if one.span.span_id in depth:
+            continue
+        depth[one.span.span_id] = level
+        below = level + (one.kind in ("agent", "tool"))
+        stack += [(child, below) for child in children.get(one.span.span_id, ())]
+    return depth

@@ -1,0 +1,51 @@
+"""A span and an event of OpenTelemetry, as far as assay reads them, whatever the encoding was."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from assay.protocol.json_types import JSON
+
+OK, ERROR = 1, 2  # the status codes of a span
+SERVER, CONSUMER = 2, 5  # the kinds of spans whose parent may be in another service
+REMOTE_PARENT = 0x200  # the bit of `flags` that says so
+
+
+class SpanEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An event of a span, or a log record that belongs to one. `body` is that of a log record."""
+
+    name: str
+    attributes: JSON = {}
+    body: Any = None
+    time: int = 0  # nanoseconds
+
+
+class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A span. Ids are hexadecimal; times are nanoseconds since 1970; `parent` is empty for a root."""
+
+    trace_id: str
+    span_id: str
+    parent: str = ""
+    name: str = ""
+    kind: int = 0
+    flags: int = 0
+    start: int = 0
+    end: int = 0
+    attributes: JSON = {}
+    resource: JSON = {}
+    events: tuple[SpanEvent, ...] = ()
+    status: int = 0
+    message: str = ""  # of the status
+    dropped: int = 0  # attributes and events that the sender left out
+
+    @property
+    def has_remote_parent(self) -> bool:
+        return self.kind in (SERVER, CONSUMER) or bool(self.flags & REMOTE_PARENT)
+
+
+class LogRecord(Struct, frozen=True, kw_only=True):
+    """A log record with the span that it belongs to."""
+
+    trace_id: str
+    span_id: str
+    event: SpanEvent

@@ -1,0 +1,209 @@
+"""
+Files of OTLP as contexts: export requests in JSON, one a file or one a line, and in protobuf, plain or gzipped.
+
+The spans of a trace may stand anywhere in a file. They are kept in a temporary SQLite database, in memory while they
+are few and on disk beyond, so that memory does not grow with the file.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from assay.errors import BadLine, InvalidRequest, Problem, UsageError
+from assay.inputs.context import not_json, too_long
+from assay.inputs.files import SourceItem, document_of, lines_of, open_file
+from assay.ports import Limits
+from assay.traces.dialects import conversation_of
+from assay.traces.otlp import Item, items_of_json, items_of_protobuf
+from assay.traces.spans import LogRecord, Span, SpanEvent
+from assay.traces.trace_case import Price, SpanGroup, context_of_traces
+
+FORMATS = ".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".otlp"
+CACHE_KIB = 32 * 1024  # of the database, in memory
+MAX_SPANS = 10_000  # of one trace; more are counted
+MAX_TRACES = 1_000  # of one conversation
+_PREFIX = 4  # bytes before each request of a file of several: its length, as the collector writes it
+_SCHEMA = """
+CREATE TABLE span (trace TEXT, root INTEGER, conversation TEXT, body BLOB, size INTEGER);
+CREATE TABLE log (trace TEXT, span TEXT, body BLOB);
+"""
+
+
+class TraceSpool:
+    """Spans until all of them are read. Then it yields one context for each conversation or trace."""
+
+    def __init__(self, limits: Limits, price: Price | None = None) -> None:
+        self._limits, self._price = limits, price
+        self._database = sqlite3.connect(
+            "", isolation_level=None
+        )  # a temporary database, removed when it is closed
+        self._database.executescript(
+            f"PRAGMA journal_mode=OFF; PRAGMA cache_size=-{CACHE_KIB};{_SCHEMA}BEGIN;"
+        )
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Keep the items of one request: all of them, or none if it cannot be read."""
+        spans: list[tuple[Any, ...]] = []
+        logs: list[tuple[Any, ...]] = []
+        for item in items:
+            if isinstance(item, LogRecord):
+                logs.append((item.trace_id, item.span_id, self._encode(item.event)))
+                continue
+            body = self._encode(item)
+            spans.append((item.trace_id, not item.parent, conversation_of(item), body, len(body)))
+        self._database.executemany("INSERT INTO span VALUES (?, ?, ?, ?, ?)", spans)
+        self._database.executemany("INSERT INTO log VALUES (?, ?, ?)", logs)
+
+    def contexts(self) -> Iterator[tuple[str, bytes]]:
+        """The id and the JSON of each context, in the order in which the traces came."""
+        self._database.executescript(
+            """
+            CREATE INDEX span_trace ON span (trace, root);
+            CREATE INDEX log_span ON log (trace, span);
+            CREATE TABLE trace AS SELECT trace, min(rowid) AS first, min(conversation) AS conversation,
+                count(DISTINCT conversation) AS conversations FROM span GROUP BY trace;
+            UPDATE trace SET conversation = NULL WHERE conversations > 1;
+            CREATE INDEX trace_conversation ON trace (conversation);
+            CREATE TABLE unit AS SELECT min(first) AS first, min(trace) AS trace, conversation FROM trace
+                GROUP BY coalesce('c' || conversation, 't' || trace) ORDER BY 1;
+            """
+        )
+        for trace, conversation in self._database.execute(
+            "SELECT trace, conversation FROM unit ORDER BY first"
+        ):
+            traces = [trace] if conversation is None else self._traces_of(conversation)
+            case_id = trace if conversation is None else conversation
+            context = context_of_traces(case_id, [self._group(one) for one in traces], self._price)
+            yield case_id, msgspec.json.encode(context)
+
+    def _traces_of(self, conversation: str) -> list[str]:
+        rows = self._database.execute(
+            "SELECT trace FROM trace WHERE conversation = ? ORDER BY first LIMIT ?",
+            (conversation, MAX_TRACES),
+        )
+        return [trace for (trace,) in rows]
+
+    def _group(self, trace: str) -> SpanGroup:
+        """The spans of a trace, its roots first, as many as the limits allow."""
+        (total,) = self._database.execute("SELECT count(*) FROM span WHERE trace = ?", (trace,)).fetchone()
+        rows = self._database.execute(
+            "SELECT body, size FROM span WHERE trace = ? ORDER BY root DESC, rowid LIMIT ?",
+            (trace, MAX_SPANS),
+        )
+        spans: list[Span] = []
+        size = 0
+        for body, length in rows:
+            size += length
+            if size > self._limits.max_request_bytes:
+                break
+            span = msgspec.msgpack.decode(body, type=Span)
+            spans.append(self._with_logs(span))
+        return SpanGroup(spans, total - len(spans))
+
+    def _with_logs(self, span: Span) -> Span:
+        rows = self._database.execute(
+            "SELECT body FROM log WHERE trace = ? AND span = ? ORDER BY rowid LIMIT ?",
+            (span.trace_id, span.span_id, MAX_SPANS),
+        )
+        events = [msgspec.msgpack.decode(body, type=SpanEvent) for (body,) in rows]
+        if not events:
+            return span
+        both = sorted((*span.events, *events), key=lambda event: event.time)
+        return msgspec.structs.replace(span, events=tuple(both))
+
+
+def trace_items(names: Sequence[str], limits: Limits, price: Price | None = None) -> Iterator[SourceItem]:
+    """The contexts of some files as items with places. A request that cannot be read is an item with its problems."""
+    spool = TraceSpool(limits, price)
+    try:
+        for name in names:
+            yield from _read_file(name, limits, spool)
+        place = names[0] if len(names) == 1 else "traces"
+        for at, (_, raw) in enumerate(spool.contexts()):
+            problems = (Problem("", too_long(limits)),) if len(raw) > limits.max_line_bytes else ()
+            yield SourceItem(f"{place}[", at, b"" if problems else raw, problems=problems)
+    finally:
+        spool.close()
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse files of another kind, before anything is read."""
+    for name in names:
+        if _form(name)[0] not in FORMATS:
+            wanted = f"{', '.join(FORMATS)}, or in one of these and .gz"
+            raise UsageError(f"{name}: expected a file of traces that ends in {wanted}")
+
+
+def _form(name: str) -> tuple[str, bool]:
+    path = Path(name.lower())
+    compressed = path.suffix == ".gz"
+    return (Path(path.stem).suffix if compressed else path.suffix), compressed
+
+
+def _read_file(name: str, limits: Limits, spool: TraceSpool) -> Iterator[SourceItem]:
+    """Keep the spans of a file. Yields an item for each request that cannot be read."""
+    check_names([name])
+    form, compressed = _form(name)
+    if form == ".json":
+        try:
+            spool.add(items_of_json(document_of(name, limits)))
+        except InvalidRequest as refusal:
+            problems = [
+                Problem(f"{name}: {one.place}" if one.place else name, one.message)
+                for one in refusal.problems
+            ]
+            raise InvalidRequest(problems) from None
+        return
+    with open_file(name, compressed=compressed) as file:
+        if form in (".jsonl", ".ndjson"):
+            prefix = f"{name}:"
+            requests = ((number, _items_of_line(line, limits)) for number, line, _ in lines_of(file, limits))
+        else:
+            prefix = f"{name}: request "
+            requests = (
+                (at, items_of_protobuf(one)) for at, one in enumerate(_requests(file, name, limits), 1)
+            )
+        for number, items in requests:
+            try:
+                spool.add(items)
+            except InvalidRequest as refusal:
+                yield SourceItem(prefix, number, b"", problems=tuple(refusal.problems))
+
+
+def _items_of_line(line: bytes, limits: Limits) -> Iterator[Item]:
+    if len(line) > limits.max_line_bytes:
+        raise InvalidRequest(Problem("", too_long(limits)))
+    try:
+        document = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise InvalidRequest(Problem("", not_json(line, wrong))) from None
+    yield from items_of_json(document)
+
+
+def _requests(file: IO[bytes], name: str, limits: Limits) -> Iterator[bytes]:
+    """The requests of a file of protobuf: one, or several with their length before each."""
+    limit = limits.max_request_bytes
+    head = file.read(_PREFIX)
+    if head[:1] != b"\0":  # the first byte of a request is the tag of its first member
+        data = head + file.read(limit)
+        if len(data) > limit:
+            raise UsageError(f"{name}: more than {limit} bytes, which is the limit for one request")
+        yield data
+        return
+    number = 0
+    while head:
+        number += 1
+        size = int.from_bytes(head, "big")
+        data = file.read(size) if len(head) == _PREFIX and size <= limit else b""
+        if len(data) != size:
+            wrong = f"expected a request of {size} bytes (at most {limit}), got {len(data)}"
+            raise BadLine(f"{name}: request {number}", [Problem("", wrong)])
+        yield data
+        head = file.read(_PREFIX)

@@ -432,3 +432,31 @@ def test_any_json_is_read_or_refused(items):
     assert all(isinstance(one.tool, str) for one in calls)
     assert known or items
     json.dumps([one.document for one in calls])
+
+
+UNRECORDED = [
+    {"type": "tool-called", "call_id": "1", "tool": "search"},
+    {"attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}},
+]
+
+
+@pytest.mark.parametrize("item", UNRECORDED, ids=["step", "span"])
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        ({"type": "tool_calls", "arguments": {"expected": ["search"]}}, "completed"),
+        (
+            {"type": "tool_calls", "arguments": {"expected": [{"tool": "search", "arguments": {"q": 1}}]}},
+            "error",
+        ),
+        ({"type": "tool_calls", "arguments": {"expected": [{"tool": "search", "schema": {}}]}}, "error"),
+        ({"type": "no_repeated_calls", "arguments": {}}, "error"),
+        ({"type": "max_steps", "arguments": {"limit": 1}}, "completed"),
+    ],
+)
+def test_arguments_that_are_not_recorded_are_not_measured(item, check, status):
+    output = {"value": "a", "metadata": {"trajectory": [item]}}
+    result = assay.evaluate_sync([{"id": "1", "input": "q"}], [output], [check])
+    (found,) = result.results[0].check_results
+    assert found.status == status, found
+    assert found.results == {"passed": True} | found.results if status == "completed" else found.error

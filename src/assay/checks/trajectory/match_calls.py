@@ -42,6 +42,8 @@ class CallMatcher(NamedTuple):
         """Whether it is a call of the tool with these arguments, whatever the checks say."""
         if call.tool != self.pattern.tool:
             return False
+        if self.members is not None or self.checks:
+            call.require_arguments()
         if self.members is None:
             return True
         given = call.arguments

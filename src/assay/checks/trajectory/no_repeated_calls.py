@@ -44,6 +44,7 @@ class NoRepeatedCalls(Checker):
         calls: dict[tuple[str, str], Call] = {}
         for call in read_trajectory(self.trajectory).calls:
             if call.tool not in ignored:
+                call.require_arguments()
                 key = call.tool, item_key(call.arguments)
                 times[key] += 1
                 calls.setdefault(key, call)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from assay.errors import ValueFault
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
@@ -30,7 +31,7 @@ OPERATION = "gen_ai.operation.name"
 
 
 class Call(NamedTuple):
-    """One call of a tool. A refused one was tried, and not made."""
+    """One call of a tool. A refused one was tried, and not made. Arguments that nobody recorded are UNSET."""
 
     tool: str
     arguments: Any = {}  # noqa: RUF012  # never changed
@@ -39,7 +40,12 @@ class Call(NamedTuple):
     @property
     def document(self) -> JSON:
         """What the check of a pattern is put to, and what results show."""
-        return {"tool": self.tool, "arguments": self.arguments}
+        return {"tool": self.tool, **({} if self.arguments is UNSET else {"arguments": self.arguments})}
+
+    def require_arguments(self) -> None:
+        """Raise ValueFault if the arguments are not recorded: whether they fit is not known."""
+        if self.arguments is UNSET:
+            raise ValueFault(f"the arguments of a call of {self.tool} are not recorded")
 
 
 class Trajectory(NamedTuple):
@@ -67,7 +73,9 @@ def _read(item: Any) -> Trajectory | None:
         return None
     kind = _text(item, "type")
     if kind == "tool-called":
-        return Trajectory([_call(item["tool"], item.get("inputs"))], 1) if _named(item, "tool") else None
+        return (
+            Trajectory([_call(item["tool"], item.get("inputs", UNSET))], 1) if _named(item, "tool") else None
+        )
     if kind in STEPS:
         return Trajectory([], STEPS[kind])
     if "role" in item or kind in MESSAGES:
@@ -131,7 +139,7 @@ def _span(attributes: Mapping[str, Any]) -> Trajectory:
     name = attributes.get(TOOL_NAME)
     if not isinstance(name, str) or attributes.get(OPERATION, "execute_tool") != "execute_tool":
         return Trajectory([], 0)
-    given = next((attributes[key] for key in TOOL_ARGUMENTS if key in attributes), None)
+    given = next((attributes[key] for key in TOOL_ARGUMENTS if key in attributes), UNSET)
     return Trajectory([_call(name, given)], 1)
 
 

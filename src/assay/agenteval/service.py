@@ -28,6 +28,7 @@ from assay.agenteval.scoring.safety import offers_adversarial, with_requested_ju
 from assay.agenteval.scoring.safety_records import SAFETY
 from assay.agenteval.scoring.scoring import no_judge
 from assay.agenteval.scoring.task_checks import CHECK_TALLY, CHECKS
+from assay.agenteval.suites.extension import tools_of
 from assay.cases.fold import CHECKS as LABELS
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import Event, PutDocument, Run, Store
@@ -35,6 +36,7 @@ from assay.ports.agents import Agent, Agents, Coverage, PackedAgent, agent_at
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.event_record import decode_event
+from assay.protocol.suite_extension import extended_tasks
 from assay.runs.intake import NewRun, new_id, submit
 from assay.runs.log_reader import read_events
 
@@ -56,8 +58,7 @@ class AgentEvalService:
             _check_overrides(agent, request)
         tools: set[str] = set()
         if isinstance(suite, AgentEvalSuite) and dependencies.tools is not None:
-            fixtures = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
-            named = sorted({one.tool for responses in fixtures for one in responses})
+            named = sorted({tool for task in extended_tasks(suite, suite.tasks) for tool in tools_of(task)})
             tools = {spec.id for spec in dependencies.tools.static_specs(named)}
         missing_judge = no_judge(dependencies.services.providers, request.judge)
         policy = with_requested_judge(dependencies.policy, request.judge)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from assay.agenteval.planning.run_header import EvalHeader
 from assay.agenteval.scoring.expected_calls import MEMBER as TOOL_CALLS
@@ -35,7 +36,7 @@ from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, 
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
-from assay.protocol.suite_extension import extension_of
+from assay.protocol.suite_extension import ExtendedTask, extension_of
 from assay.results.tally import Tally
 from assay.runs.run_options import TimeBudget
 
@@ -198,14 +199,16 @@ class TrialRunner:
         fixtures = task.fixtures
         responses = () if fixtures is UNSET else fixtures.tool_responses
         self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)
-        names = card.tools if card.tools is not None else tuple(one.tool for one in responses)
+        extension = extension_of(task)
+        rules = () if extension is None else extension.fixtures
+        names = card.tools if card.tools is not None else tuple(one.tool for one in (*responses, *rules))
         described = (
             {one.id: one for one in environment.tools.static_specs(names)}
             if environment.tools and names
             else {}
         )
         tools, memory = (
-            FixtureTools(responses, described),
+            FixtureTools(responses, described, rules),
             SeededMemory(self._seeds, environment.services.clock),
         )
         return Invocation(card, tools, memory, memory_ref=SEEDS, **how)
@@ -219,7 +222,8 @@ class TrialRunner:
         usages = [step.usage for step in self._invocation.steps if isinstance(step, UsageStep)]
         metadata |= usage_metadata(usages, free=environment.request.free)
         metadata |= {"step_ms": times} if (times := self._step_times()) else {}
-        if extension_of(task) is not None:
+        extension = extension_of(task)
+        if extension is not None and extension.expects_calls:
             attempts = self._invocation.attempts
             cut = len(attempts) >= MAX_ATTEMPTS
             metadata[TOOL_CALLS] = calls_of(attempts, self._invocation.steps, cut=cut)
@@ -332,11 +336,19 @@ def new_canary() -> str:
 
 
 def has_canary(task: EvalTask) -> bool:
-    return task.fixtures is not UNSET and PLACEHOLDER.encode() in _encode(task.fixtures)
+    extension = extension_of(task)
+    parts = [task.fixtures if task.fixtures is not UNSET else (), extension.fixtures if extension else ()]
+    return PLACEHOLDER.encode() in _encode(parts)
 
 
 def with_canary(task: EvalTask, canary: str) -> EvalTask:
     """The task with the canary in its fixtures. The input stays as it is in the suite."""
+    if isinstance(task, ExtendedTask) and task.extension:
+        rules = tuple(
+            rule if rule.response is UNSET else replace(rule, response=_fill(rule.response, canary))
+            for rule in task.extension.fixtures
+        )
+        task = replace(task, extension=replace(task.extension, fixtures=rules))
     fixtures = task.fixtures
     if fixtures is UNSET:
         return task
@@ -347,7 +359,7 @@ def with_canary(task: EvalTask, canary: str) -> EvalTask:
         ),
         memory_seed=tuple(_fill(seed, canary) for seed in fixtures.memory_seed),
     )
-    return msgspec.structs.replace(task, fixtures=filled)
+    return replace(task, fixtures=filled)
 
 
 def _fill(value: Any, canary: str) -> Any:

@@ -1,39 +1,58 @@
 """Fixtures of a task (openwop-contract §6.2): answers of tools and seeds of memory, instead of live ones."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 from msgspec import UNSET
 
+from assay.checks.async_tasks import run_tasks_async
+from assay.checks.trajectory.match_calls import CallMatcher, matcher_of
+from assay.checks.trajectory.read_calls import Call
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import InvalidRequest, Problem
-from assay.ports import Clock, SystemClock
+from assay.ports import Clock, Services, SystemClock
 from assay.ports.agents import ToolFailure
 from assay.protocol.agent_evals import ToolResponse
 from assay.protocol.agents import MemoryEntry, ToolSpec
 from assay.protocol.json_types import is_list
-from assay.protocol.redaction import redact_text
+from assay.protocol.redaction import redact, redact_text
+from assay.protocol.suite_extension import FixtureRule
+
+REDACTED = b"[REDACTED:"
+SERVICES = Services()  # of checks of patterns, which ask no model
 
 
 class FixtureTools:
     """
-    A ToolBox with fixed answers.
+    A ToolBox with fixed answers. Create one per invocation.
 
-    Each tool gives its answers in order, then repeats the last. Create one per invocation.
+    The first of the `rules` that fits a call answers it. Without one, each tool gives its `responses` in order, then
+    repeats the last; without any, the call fails.
 
         FixtureTools(task.fixtures.tool_responses)
     """
 
     def __init__(
-        self, responses: Iterable[ToolResponse] = (), specs: Mapping[str, ToolSpec] | None = None
+        self,
+        responses: Iterable[ToolResponse] = (),
+        specs: Mapping[str, ToolSpec] | None = None,
+        rules: Iterable[FixtureRule] = (),
     ) -> None:
         self._answers: dict[str, list[Any]] = {}
         for one in responses:
             self._answers.setdefault(one.tool, []).append(one.response)
+        self._rules: dict[str, list[_Rule]] = {}
+        for at, rule in enumerate(rules):
+            made = _Rule(rule, matcher_of(rule.pattern, f"fixtures[{at}]"))
+            self._rules.setdefault(rule.tool, []).append(made)
         self._calls: dict[str, int] = {}
         self._specs = specs or {}
+        self._turn = asyncio.Lock()  # calls are counted in their order, also if a check takes long
 
     def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
         """A tool without a spec can be called too."""
@@ -43,20 +62,71 @@ class FixtureTools:
         return self.static_specs(tools)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        rules = self._rules.get(tool, ())
+        if rules:
+            async with self._turn:
+                found = await _first(rules, Call(tool, arguments))
+            if found is not None:
+                return found.answer()
         if (answers := self._answers.get(tool)) is None:
-            there = ", ".join(sorted(self._answers)) or "none"
-            raise ToolFailure("fixture_missing", f"no fixture answers {tool}; there are fixtures for {there}")
+            raise ToolFailure("fixture_missing", self._missing(tool, len(rules)))
         at = self._calls.get(tool, 0)
         self._calls[tool] = at + 1
         # an agent that changes its answer must not change the next one
         return deepcopy(answers[min(at, len(answers) - 1)])
 
+    def _missing(self, tool: str, rules: int) -> str:
+        if rules:
+            return f"none of the {rules} fixtures of {tool} fits this call, and it has none for every call"
+        return f"no fixture answers {tool}; there are fixtures for {', '.join(sorted(self.tools)) or 'none'}"
+
     @property
     def tools(self) -> tuple[str, ...]:
         """The tools that have an answer."""
-        return tuple(self._answers)
+        return tuple(dict.fromkeys((*self._answers, *self._rules)))
 
     async def close(self) -> None: ...
+
+
+class _Rule:
+    """A rule of one invocation, with the calls that it fitted so far."""
+
+    def __init__(self, rule: FixtureRule, matcher: CallMatcher) -> None:
+        self._rule, self._matcher, self._fitted = rule, matcher, 0
+        # a recorded call has its secrets replaced, and is compared with calls whose secrets are replaced too
+        self._redacted = rule.match is not UNSET and REDACTED in msgspec.json.encode(rule.match)
+
+    @property
+    def counts(self) -> bool:
+        return self._rule.call is not UNSET
+
+    async def answers(self, call: Call) -> bool:
+        """Whether this is a call that it answers. A rule that counts must see every call."""
+        if self._redacted:
+            call = call._replace(arguments=redact(call.arguments))
+        if not await self._matcher.fits_soon(call, SERVICES, _run_task):
+            return False
+        self._fitted += 1
+        return self._rule.call in (UNSET, self._fitted)
+
+    def answer(self) -> Any:
+        error = self._rule.error
+        if error is not UNSET:
+            raise ToolFailure(error.code, error.message or f"{self._rule.tool} failed")
+        return None if self._rule.response is UNSET else deepcopy(self._rule.response)
+
+
+async def _first(rules: Iterable[_Rule], call: Call) -> _Rule | None:
+    found: _Rule | None = None
+    for rule in rules:
+        if (found is None or rule.counts) and await rule.answers(call):
+            found = found or rule
+    return found
+
+
+async def _run_task(task: WorkerTask) -> Any:
+    (answer,) = await run_tasks_async([task])
+    return answer
 
 
 class SeededMemory:

@@ -94,6 +94,7 @@ class Invocation:
         self._seconds, self._end = seconds, math.inf
         self._closed: float | None = None
         self._calls = 0
+        self.fault: ForeignFault | TimeFault | None = None  # why this invocation cannot be measured
 
     async def open(self) -> None:
         """Get the specs of the tools, then start the clock."""
@@ -159,6 +160,13 @@ class Invocation:
             error = {"code": failure.code, "message": redact_text(str(failure))}
             record_return(STATUS.get(failure.code, "error"), error=error)
             raise
+        except (
+            ForeignFault,
+            TimeFault,
+        ) as fault:  # of a fixture: the agent gets an answer, and is not measured
+            self.fault = self.fault or fault
+            record_return("error", error={"code": "tool_error", "message": redact_text(str(fault))})
+            raise ToolFailure("tool_error", str(fault)) from fault
         except BaseException:  # cancelled, or a bug: the call gets an end all the same
             record_return("error", error={"code": "cancelled", "message": "the call was cancelled"})
             raise
@@ -329,6 +337,8 @@ async def invoke(
         finish = InvocationResult(outcome="failed", error=exception_text(surprise))
     finally:
         invocation.close()
+    if invocation.fault is not None:
+        raise invocation.fault
     return _error_text(
         validate_result(agent.card, _valid_finish(finish), min_confidence, invocation.max_depth)
     )

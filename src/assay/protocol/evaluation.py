@@ -1,6 +1,6 @@
 """Evaluation requests: test cases, outputs, checks, experiments (FEP 2.1, 2.2, 2.3, 3.2)."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
@@ -40,17 +40,23 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
         unset(self, "version", "name")
 
 
-class CallPattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class CallMatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """
-    Calls of a tool. Without other members, every call of it; else those whose arguments have what each member asks.
+    What must hold of the arguments of a call: each member that is given.
 
     `check` is put to `{"tool": …, "arguments": …}`: its paths begin with `$.arguments`.
     """
 
-    tool: Annotated[str, Meta(min_length=1)]
     arguments: dict[str, Any] | UnsetType = UNSET  # each member equal as JSON
+    argument_match: Literal["equal", "subset"] | UnsetType = UNSET  # whether a call may have more arguments
     schema: dict[str, Any] | bool | UnsetType = UNSET  # a JSON Schema of the arguments
     check: Check | UnsetType = UNSET
+
+
+class CallPattern(CallMatch, frozen=True, kw_only=True):
+    """Calls of a tool. Without other members, every call of it."""
+
+    tool: Annotated[str, Meta(min_length=1)]
 
 
 class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):

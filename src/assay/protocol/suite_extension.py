@@ -6,12 +6,13 @@ with it stays on this machine: no other host knows what it means.
 """
 
 from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
-from assay.protocol.evaluation import CallPattern
+from assay.protocol.evaluation import CallMatch, CallPattern
 
 MEMBER = "x-assay"
 
@@ -20,11 +21,43 @@ class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     pass
 
 
+class FixtureError(_Closed, frozen=True, kw_only=True):
+    """The failure of a tool, with a code of docs/agent-protocol.md."""
+
+    code: Literal["tool_error", "invalid_arguments", "forbidden", "rate_limited", "timeout"] = "tool_error"
+    message: str = ""
+
+
+class FixtureRule(_Closed, frozen=True, kw_only=True):
+    """
+    The answer of a tool to the calls that fit. Without `match`, all of them fit.
+
+    With `call`, only one of those that fit: 1 is the first.
+    """
+
+    tool: Annotated[str, msgspec.Meta(min_length=1)]
+    match: CallMatch | UnsetType = UNSET
+    call: Annotated[int, msgspec.Meta(ge=1)] | UnsetType = UNSET
+    response: Any = UNSET
+    error: FixtureError | UnsetType = UNSET
+
+    @property
+    def pattern(self) -> CallPattern:
+        if self.match is UNSET:
+            return CallPattern(tool=self.tool)
+        return CallPattern(tool=self.tool, **msgspec.structs.asdict(self.match))
+
+
 class TaskExtension(_Closed, frozen=True, kw_only=True):
-    """What assay expects of the calls of a task."""
+    """What assay has of a task beside OpenWOP: expectations on its calls, and answers of tools by their arguments."""
 
     must_call: tuple[CallPattern, ...] = ()
     must_not_call: tuple[CallPattern, ...] = ()
+    fixtures: tuple[FixtureRule, ...] = ()
+
+    @property
+    def expects_calls(self) -> bool:
+        return bool(self.must_call or self.must_not_call)
 
 
 class SuiteExtension(_Closed, frozen=True, kw_only=True):

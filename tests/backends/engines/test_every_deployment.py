@@ -24,7 +24,8 @@ HEAVY = [
     {"type": "exact_match", "arguments": {"actual": "$..found[?@ == 'Paris']", "expected": "Paris"}},
     {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"type": "string"}}},
     {"type": "apart", "arguments": {"text": "$.output.value"}},
-]
+    {"type": "tool_calls", "arguments": {"trajectory": [{"tool": "a"}], "expected": [{"tool": "a", "schema": {"maxProperties": 0}}]}},
+]  # fmt: skip
 JUDGE = {
     "type": "llm_judge",
     "arguments": {
@@ -215,7 +216,7 @@ KINDS = {
     "large evaluation": (evaluate, request(1_500, EXACT), ("completed", 1_500, {"exact_match": 750})),
     "heavy checks": (
         evaluate, request(4, *HEAVY, text="y" * 5_000),
-        ("completed", 4, {"regex": 2, "exact_match": 4, "json_schema": 4, "apart": 2}),
+        ("completed", 4, {"regex": 2, "exact_match": 4, "json_schema": 4, "apart": 2, "tool_calls": 4}),
     ),
     "checks that wait": (evaluate, request(4, PATIENT, JUDGE), ("completed", 4, {"patient": 2, "llm_judge": 4})),
     "lines": (evaluate_lines, request(1_200, EXACT), ("completed", 1_200, {"exact_match": 600})),

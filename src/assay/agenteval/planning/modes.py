@@ -10,10 +10,11 @@ The table drives what a host offers, which tasks a run covers, and what is refus
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.agenteval.planning.request import EvalFacts, EvalRequest
+from assay.agenteval.suites.extension import tools_of
 from assay.errors import EvalRefused, Problem
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 
@@ -61,12 +62,7 @@ def _bad_baseline(message: str) -> EvalRefused:
 
 def check_live_shadow(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite, tasks: Tasks) -> None:
     """Check the tools (openwop-contract §6.2): a tool that only fixtures answer cannot be called live."""
-    missing = {
-        task.task_id: tools
-        for task in tasks
-        if task.fixtures is not UNSET
-        and (tools := {response.tool for response in task.fixtures.tool_responses} - facts.live_tools)
-    }
+    missing = {task.task_id: tools for task in tasks if (tools := tools_of(task) - facts.live_tools)}
     if missing:
         names = ", ".join(sorted({tool for tools in missing.values() for tool in tools}))
         raise EvalRefused(

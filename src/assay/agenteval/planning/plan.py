@@ -207,7 +207,7 @@ def _check_judge(facts: EvalFacts, tasks: Tasks) -> None:
 
 def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
     """Step 13: tasks with expectations on tool calls and tasks with fixtures need an agent that can call tools."""
-    expecting = [task.task_id for task in tasks if extension_of(task) is not None]
+    expecting = [task.task_id for task in tasks if (found := extension_of(task)) and found.expects_calls]
     if expecting and not card.takes_tools:
         message = f"these tasks have expectations on tool calls, and agent {card.agent_id} takes no tools"
         reason = TAKES_NONE.get(card.kind, "").format(what="tools")
@@ -216,7 +216,10 @@ def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
         return
     for name, takes in (("tool_responses", card.takes_tools), ("memory_seed", card.takes_memory)):
         affected = [
-            task.task_id for task in tasks if task.fixtures is not UNSET and getattr(task.fixtures, name)
+            task.task_id
+            for task in tasks
+            if (task.fixtures is not UNSET and getattr(task.fixtures, name))
+            or (name == "tool_responses" and (found := extension_of(task)) and found.fixtures)
         ]
         if affected and not takes:
             what = "tools" if name == "tool_responses" else "memory"

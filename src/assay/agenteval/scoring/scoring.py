@@ -60,7 +60,11 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
         if expected.match is not UNSET
         else judge_check(len(expected.rubric or ()), judge)
     )
-    return [*(gates if handed else []), *([] if calls is None else [calls_check(calls)]), scorer]
+    return [
+        *(gates if handed else []),
+        *([calls_check(calls)] if calls and calls.expects_calls else []),
+        scorer,
+    ]
 
 
 def golden_check(match: Match, result: Any) -> Check:

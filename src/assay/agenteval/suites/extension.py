@@ -1,26 +1,29 @@
-"""Reads `x-assay` of a suite: expectations on the tool calls of tasks. Every problem has its place."""
+"""Reads `x-assay` of a suite: expectations and fixtures of tasks. Every problem has its place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from assay.checks.standard.has_items import item_key
-from assay.checks.trajectory.match_calls import matchers_of
+from assay.checks.trajectory.match_calls import matcher_of, matchers_of
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
-from assay.protocol.evaluation import CallPattern
+from assay.protocol.evaluation import CallMatch, CallPattern
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.suite_extension import (
     MEMBER,
     ExtendedSuite,
+    FixtureRule,
     SuiteExtension,
     TaskExtension,
+    extension_of,
 )
 from assay.protocol.validation_messages import problems_in
 
 LISTS = ("must_call", "must_not_call")
+MEMBERS = (*LISTS, "fixtures")
 LIVE = "live-shadow"  # the one mode without fixtures
 NAMED = 10  # tasks that a refusal names
 SHOWN = 500  # problems
@@ -40,8 +43,8 @@ def not_here(extension: Any) -> list[Problem]:
     more = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
     named = f" of {', '.join(str(id)[:100] for id in ids[:NAMED])}{more}" if ids else ""
     message = (
-        f"expectations{named} that only assay on this machine knows: `assay run`, assay.run_suite and pytest take"
-        " them, packs and servers do not; remove the member"
+        f"expectations or fixtures{named} that only assay on this machine knows: `assay run`, assay.run_suite and"
+        " pytest take them, packs and servers do not; remove the member"
     )
     return [Problem(MEMBER, message)]
 
@@ -67,6 +70,12 @@ def _pattern_problems(task: JSON, place: str) -> Iterator[Problem]:
             matchers_of(task.get(name, ()), f"{place}.{name}")
         except InvalidRequest as refused:
             yield from refused.problems
+    for at, rule in enumerate(task.get("fixtures", ())):
+        here = f"{place}.fixtures[{at}]"
+        try:
+            matcher_of(msgspec.convert(rule, FixtureRule).pattern, f"{here}.match")
+        except InvalidRequest as refused:
+            yield from refused.problems
 
 
 def extend(suite: AgentEvalSuite, extension: Any) -> ExtendedSuite:
@@ -79,9 +88,10 @@ def extend(suite: AgentEvalSuite, extension: Any) -> ExtendedSuite:
         if id not in tasks:
             problems.append(Problem(place, "the suite has no task with this id"))
         elif expected == TaskExtension():
-            problems.append(Problem(place, f"expected {' or '.join(LISTS)}, got neither"))
+            problems.append(Problem(place, f"expected {', '.join(MEMBERS[:-1])} or {MEMBERS[-1]}, got none"))
         else:
             problems += _problems(expected, tasks[id], place, live=set(suite.modes) == {LIVE})
+            problems += _fixture_problems(expected.fixtures, f"{place}.fixtures")
     if problems:
         raise InvalidRequest(problems)
     return ExtendedSuite(**msgspec.structs.asdict(suite), extension=found)
@@ -107,8 +117,7 @@ def _task(task: Any) -> Any:
 
 
 def _problems(expected: TaskExtension, task: EvalTask, place: str, *, live: bool) -> Iterator[Problem]:
-    fixtures = () if task.fixtures is UNSET else task.fixtures.tool_responses
-    tools = sorted({one.tool for one in fixtures})
+    tools = sorted({*tools_of(task), *(one.tool for one in expected.fixtures)})
     for name in LISTS:
         for at, pattern in enumerate(getattr(expected, name)):
             if not live and pattern.tool not in tools:
@@ -122,6 +131,27 @@ def _problems(expected: TaskExtension, task: EvalTask, place: str, *, live: bool
         if any(_covers(forbidden, needed) for forbidden in expected.must_not_call):
             message = "a call that must be made and must not be made: every such call is one of must_not_call"
             yield Problem(f"{place}.must_call[{at}]", message)
+
+
+def tools_of(task: EvalTask) -> set[str]:
+    """The tools that a task has answers of."""
+    found = set[str]() if task.fixtures is UNSET else {one.tool for one in task.fixtures.tool_responses}
+    extension = extension_of(task)
+    return found | ({one.tool for one in extension.fixtures} if extension else set())
+
+
+def _fixture_problems(rules: Sequence[FixtureRule], place: str) -> Iterator[Problem]:
+    complete: dict[str, int] = {}  # the first rule of a tool that answers every call
+    for at, rule in enumerate(rules):
+        if rule.match == CallMatch():
+            yield Problem(f"{place}[{at}].match", "expected arguments, schema or check, got none")
+        if rule.response is not UNSET and rule.error is not UNSET:
+            yield Problem(f"{place}[{at}]", "expected a response or an error, got both")
+        if rule.tool in complete:
+            message = f"it answers no call: {place}[{complete[rule.tool]}] answers every call of {rule.tool}"
+            yield Problem(f"{place}[{at}]", message)
+        elif rule.match is UNSET and rule.call is UNSET:
+            complete[rule.tool] = at
 
 
 def _covers(forbidden: CallPattern, needed: CallPattern) -> bool:

@@ -77,6 +77,8 @@ def matcher_of(pattern: CallPattern | str, place: str, *, equal: bool = False) -
         if pattern.arguments is UNSET
         else {name: item_key(value) for name, value in pattern.arguments.items()}
     )
+    if pattern.argument_match is not UNSET:
+        equal = pattern.argument_match == "equal"
     checks: list[BoundCheck] = []
     if pattern.schema is not UNSET:
         schema = Check(type="json_schema", arguments={"value": "$.arguments", "schema": pattern.schema})

@@ -4,6 +4,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.agenteval.suites.extension import tools_of
 from assay.agenteval.suites.suite import read_suite_file
 from assay.checks.trajectory.wording import call_text, pattern_document
 from assay.cli.console.console import count_of, echo, echo_json
@@ -115,11 +116,8 @@ def _calls(task: EvalTask) -> list[str]:
 
 
 def _fixtures(task: EvalTask) -> str:
-    if task.fixtures is UNSET:
-        return "–"
-    tools = sorted({response.tool for response in task.fixtures.tool_responses})
-    seeds = len(task.fixtures.memory_seed)
-    return ", ".join([*tools, *([f"{seeds} memories"] if seeds else [])]) or "–"
+    seeds = 0 if task.fixtures is UNSET else len(task.fixtures.memory_seed)
+    return ", ".join([*sorted(tools_of(task)), *([f"{seeds} memories"] if seeds else [])]) or "–"
 
 
 def _shorten(value: object) -> str:

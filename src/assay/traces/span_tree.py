@@ -6,6 +6,7 @@ from typing import NamedTuple
 from assay.traces.dialects import Facts, facts_of
 from assay.traces.spans import Span
 
+WRAPPERS = 4  # spans between a model call and the span that has its messages
 SKEW = 1_000_000_000  # nanoseconds: a span that starts so long before its parent has another clock
 
 
@@ -34,7 +35,27 @@ class SpanTree(NamedTuple):
             while parent in by_id and parent not in outer and parent != one.span.span_id:
                 outer.add(parent)
                 parent = by_id[parent].parent
-        return [one for one in self.facts if one.kind == "model" and one.span.span_id not in outer]
+        leaves = [one for one in self.facts if one.kind == "model" and one.span.span_id not in outer]
+        self._take_messages(leaves)
+        return leaves
+
+    def _take_messages(self, leaves: list[Facts]) -> None:
+        """Give a model call without messages those of the model span around it, if it is the only call in there."""
+        by_id = {one.span.span_id: one for one in self.facts}
+        around: dict[str, list[Facts]] = {}
+        for leaf in leaves:
+            outer = by_id.get(leaf.span.parent)
+            for _ in range(WRAPPERS):
+                if outer is None or outer.kind in ("agent", "tool"):
+                    break
+                if outer.kind == "model":
+                    around.setdefault(outer.span.span_id, []).append(leaf)
+                outer = by_id.get(outer.span.parent)
+        for span_id, inside in around.items():
+            outer, leaf = by_id[span_id], inside[0]
+            if len(inside) == 1 and not (leaf.inputs or leaf.outputs):
+                leaf.inputs, leaf.outputs = outer.inputs, outer.outputs
+                leaf.system, leaf.cut = leaf.system or outer.system, [*leaf.cut, *outer.cut]
 
 
 def tree_of(spans: Iterable[Span]) -> SpanTree:

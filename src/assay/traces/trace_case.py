@@ -19,7 +19,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.protocol.redaction import safe_name
 from assay.traces.dialects import Facts, metadata_of
 from assay.traces.messages import Message, message
-from assay.traces.span_tree import SpanTree, tree_of
+from assay.traces.span_tree import SKEW, SpanTree, tree_of
 from assay.traces.spans import ERROR, Span
 
 Price = Callable[[str, str, int, int, int], float | None]  # (provider, model, input, output, cached tokens)
@@ -187,14 +187,15 @@ class _Turn:
             if one.kind != "tool":
                 continue
             span, tool = one.span, one.tool or one.span.name
-            asked_call = asked.pop(one.call_id or "", None)
+            asked_id = _asked_id(one, tool, asked)
+            asked_call = asked.pop(asked_id, None)
             arguments = (
                 one.arguments
                 if one.arguments is not UNSET or asked_call is None
                 else asked_call[1]["arguments"]
             )
-            result = one.result if one.result is not UNSET else answered.get(one.call_id or "", UNSET)
-            call_id = one.call_id or span.span_id
+            result = one.result if one.result is not UNSET else answered.get(asked_id, UNSET)
+            call_id = one.call_id or asked_id or span.span_id
             unknown += arguments is UNSET
             called = ToolCalled(call_id=call_id, tool=tool, inputs=_inputs(arguments))
             add(span.start, called, *(("inputs",) if arguments is UNSET else ()))
@@ -221,7 +222,7 @@ class _Turn:
             if one.input_tokens is not None and one.output_tokens is not None:
                 add(max(one.span.end, one.span.start), UsageStep(usage=next(usages)))
         if unknown:
-            self.missing["arguments"] = f"{unknown} tool calls have no arguments"
+            self.missing[f"{TRAJECTORY}[*].inputs"] = f"{unknown} tool calls have no arguments"
         return [step for _, step in sorted(timed, key=lambda pair: pair[0])]
 
 
@@ -288,6 +289,17 @@ def _calls_of(models: Sequence[Facts]) -> tuple[dict[str, tuple[int, JSON]], dic
             if given["role"] == "tool" and "tool_call_id" in given:
                 answered.setdefault(given["tool_call_id"], given["content"])
     return asked, answered
+
+
+def _asked_id(facts: Facts, tool: str, asked: dict[str, tuple[int, JSON]]) -> str:
+    """The id of the call that a tool span answers. Without an id of its own, it is the first such call before it."""
+    if facts.call_id:
+        return facts.call_id
+    for call_id, (at, call) in asked.items():
+        same = facts.arguments is UNSET or facts.arguments == call["arguments"]
+        if call["name"] == tool and at <= facts.span.start + SKEW and same:
+            return call_id
+    return ""
 
 
 def _inputs(arguments: Any) -> JSON:

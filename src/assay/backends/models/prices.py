@@ -64,7 +64,7 @@ def published_cost(provider: str, model: str, sent: int, received: int, cached: 
     counted = Counted(input_tokens=sent, output_tokens=received, cache_read_tokens=min(cached, sent))
     name = provider.lower()
     try:
-        price = calc_price(counted, model, provider_id=_PROVIDERS.get(name, name))
+        price = calc_price(counted, model.removeprefix(f"{name}/"), provider_id=_PROVIDERS.get(name, name))
     except LookupError:
         return None
     return float(price.total_price)

@@ -126,6 +126,34 @@ def test_a_test_that_fails_again_has_failed(run):
     assert re.search(r"1 failed, 2 passed, 1 skipped, 4 unsteady", output), output
 
 
+LEAVES = """
+import pytest
+from support.runner import cpu
+
+class Process:
+    closed = returncode = 0
+    def __init__(self): cpu.forked.add(self)
+    def close(self): self.closed += 1
+
+@pytest.fixture(scope="module")
+def shared(): return Process()
+
+left = []
+
+def test_fails_with_a_process(shared):
+    left.append(Process())
+    assert 0
+
+def test_its_process_is_closed_and_no_other(shared): assert (left[0].closed, shared.closed) == (1, 0)
+"""
+
+
+def test_a_test_that_fails_leaves_no_process(run):
+    code, output = run(LEAVES)
+    assert code == 1, output
+    assert "1 failed, 1 passed" in output
+
+
 def test_a_file_above_its_budget_is_named_and_does_not_fail(run):
     code, output = run(DEAR, "--cpu", "1")
     assert code == 0, output

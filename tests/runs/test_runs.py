@@ -307,7 +307,7 @@ async def test_a_unit_that_waited_past_the_time_of_its_run_does_not_begin(host):
 @with_executor
 async def test_an_executor_keeps_no_plan_of_a_run_that_has_ended(host):
     await host.executor.open()
-    runs = [await host.start(600) for _ in range(3)] + [await host.start(4, type="stuck")]
+    runs = [await host.start(8) for _ in range(3)] + [await host.start(4, type="stuck")]
     await host.executor.cancel(runs[-1].id, "t")
     assert [(await host.executor.wait(run.id)).status for run in runs] == ["completed"] * 3 + ["cancelled"]
     assert len(host.executor._kinds[runs[0].kind]._plans) == 0

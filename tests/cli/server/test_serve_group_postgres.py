@@ -101,12 +101,22 @@ async def test_a_run_is_followed_and_cancelled_at_another_worker(group):
         assert '"cancelled"' in logs[0][-1]
 
 
+def without_database(answers):
+    """The requests that were refused because the database did not answer in time. A client sends them again."""
+    refused = [one for one in answers if one.status_code == 503]
+    texts = [one.text for one in refused]
+    assert all("storage is unavailable" in text for text in texts), texts
+    assert all(one.headers["retry-after"] for one in refused)
+    return refused
+
+
 @awaited
 async def test_the_share_of_a_tenant_is_that_of_one_server(group):
     """The limit of requests in progress is not multiplied by the number of workers."""
     async with group.connect() as client:
         answers = []
-        while len({request_process(one) for one in answers}) < WORKERS:  # a round may reach one worker only
+        # A round may reach one worker only, and a busy machine may have a database without a sign of life for seconds.
+        while len({request_process(one) for one in answers}) < WORKERS or without_database(answers):
             answers = await asyncio.gather(
                 *(client.post("/v1/evaluate", json=slow(1)) for _ in range(3 * REQUESTS))
             )

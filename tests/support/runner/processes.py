@@ -47,8 +47,23 @@ def add_options(parser):
 
 
 def configure(config, zygote=forkserver.Zygote):
+    config.pluginmanager.register(LeftProcesses())
     if number := config.getoption("--processes"):
         config.pluginmanager.register(ForkedTests(config, number, zygote))
+
+
+class LeftProcesses:
+    """A test that fails in its middle leaves processes. They are ended with it: else they fail later tests, which find them unclosed."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        before = set(cpu.forked)
+        try:
+            return (yield)
+        except BaseException:
+            for process in set(cpu.forked) - before:
+                process.close()
+            raise
 
 
 class Lost(Exception):

@@ -7,10 +7,12 @@ database of its own in it.
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import uuid
 from pathlib import Path
@@ -20,7 +22,7 @@ import pytest
 from psycopg.sql import SQL, Identifier, Literal
 from sqlalchemy import make_url
 
-from support.runner import cpu
+from support.runner import cpu, forkserver
 
 VARIABLE = "ASSAY_TEST_POSTGRES_URL"
 
@@ -192,9 +194,29 @@ def server() -> Postgres:
     finally:
         os.environ.pop("XDG_RUNTIME_DIR") if before is None else os.environ.update(XDG_RUNTIME_DIR=before)
     own = get_server(folder / "data", cleanup_mode="stop", start=False)
-    own.ensure_pgdata_inited()
-    with (folder / "data" / "postgresql.conf").open("a") as file:
-        file.write(OPTIONS)
+    if forkserver.shared is None:
+        initialize(own)
+    else:
+        copy_first(forkserver.shared.folder, own)
     own.start()
     cpu.daemons.append(own.get_pid)
     return Postgres(own.get_uri(), own)
+
+
+def initialize(own):
+    own.ensure_pgdata_inited()
+    with (own.pgdata / "postgresql.conf").open("a") as file:
+        file.write(OPTIONS)
+
+
+def copy_first(folder, own):
+    """The files of the first server of all processes of tests: to initialize them takes seconds. They are complete when they have their name."""
+    first, made = folder / "postgres", folder / "postgres-made"
+    with (folder / "postgres-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not first.exists():
+            initialize(own)
+            subprocess.run(["cp", "-a", own.pgdata, made], check=True)
+            made.rename(first)
+            return
+    subprocess.run(["cp", "-a", f"{first}/.", own.pgdata], check=True)

@@ -1,12 +1,13 @@
 """The agents of a tenant: those it registered by their address, and those of its packs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
+from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.ports import Clock, DeleteDocument, Document, PutDocument, RequireCount, Store, Transaction
+from assay.ports import DeleteDocument, Document, PutDocument, RequireCount, Store, Transaction
 from assay.ports.agents import Agent, PackAgents
 from assay.ports.audit import audit_entry
 from assay.protocol.agents import AgentCard, AgentRegistration, RegisteredAgent
@@ -49,10 +50,8 @@ class TenantAgents:
         return self._opened
 
     async def cards(self, tenant: str) -> list[AgentCard]:
-        found = {card.agent_id: card for card in await self._packs.cards(tenant)}
-        async for document in read_documents(self._store, tenant, KIND):
-            found[document.key] = self._made(document).card
-        return [found[id] for id in sorted(found)]
+        own = [self._made(document).card async for document in read_documents(self._store, tenant, KIND)]
+        return await merge_cards(own, await self._packs.cards(tenant))
 
     async def get(self, tenant: str, agent_id: str, version: str | None = None) -> Agent | None:
         document = await self._store.document(tenant, KIND, agent_id)
@@ -77,7 +76,7 @@ class TenantAgents:
             self._opened = None
 
     async def register(
-        self, tenant: str, agent_id: str, registration: AgentRegistration, clock: Clock
+        self, tenant: str, agent_id: str, registration: AgentRegistration
     ) -> tuple[RegisteredAgent, bool]:
         """Store the agent, or replace it. Also: whether it is new. InvalidRequest: its address is not allowed."""
         self._endpoints.check(registration)
@@ -90,15 +89,11 @@ class TenantAgents:
                     Problem("agentId", f"a tenant may register {MOST} agents: remove one that is not used")
                 )
             counted = [RequireCount(tenant=tenant, kind=KIND, count=many)]
-        data = _encode(registration)
         version = 0 if known is None else known.version
-        put = PutDocument(tenant=tenant, kind=KIND, key=agent_id, data=data, version=version)
+        put = PutDocument(tenant=tenant, kind=KIND, key=agent_id, data=_encode(registration), version=version)
         line = audit_entry(tenant, "agent.register", agent_id)
         await self._store.commit(Transaction(documents=[put], lines=[line], requires=counted))
-        stored = Document(
-            tenant=tenant, kind=KIND, key=agent_id, version=version + 1, data=data, updated=clock.now()
-        )
-        return _shown(stored), known is None
+        return await self.registered(tenant, agent_id), known is None
 
     async def remove(self, tenant: str, agent_id: str) -> RegisteredAgent:
         """Remove an agent. Runs that are in flight cannot ask it any more."""
@@ -133,3 +128,13 @@ def _shown(document: Document) -> RegisteredAgent:
     return RegisteredAgent(
         agent_id=document.key, registered_at=document.updated, header_names=names, **members
     )
+
+
+async def merge_cards(first: Sequence[AgentCard], others: list[AgentCard]) -> list[AgentCard]:
+    """These cards, and the others whose ids they do not have; by id, as the others are. There may be 100,000."""
+
+    def merge() -> list[AgentCard]:
+        merged = {card.agent_id: card for cards in (others, first) for card in cards}
+        return [merged[id] for id in sorted(merged)]
+
+    return await in_thread(merge) if first else others

@@ -3,12 +3,16 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
-from assay.agents.registered import MOST
+from assay.agents.registered import KIND, MOST, TenantAgents
 from assay.auth.keys import DEFAULT
+from assay.backends.stores.memory import MemoryStore
+from assay.ports import PutDocument, Transaction
+from assay.protocol.agents import AgentCard
 from support.evals import golden
 from support.servers.openwop_client import finish_run, run_request, store_suite, suite, wait_for_run
 from support.servers.rest_client import Server, sqlite
@@ -69,6 +73,7 @@ def test_a_registered_agent_runs_at_once_and_its_headers_reach_it_alone(client, 
         "version": "1.2.0",
         "headerNames": ["Authorization"],
     }
+    assert client.get(PATH).json() == made.json()
     run = finish_run(client, SUITE, AGENT)
     snapshot = client.get(f"/v1/runs/{run}").json()
     assert snapshot["status"] == "completed", snapshot
@@ -112,6 +117,47 @@ def test_the_inventory_lists_it_and_a_second_registration_replaces_it(client, en
     refused = client.post("/v1/runs", json=run_request(store_suite(client, SUITE), other))
     assert refused.status_code == 400
     assert "there is no agent" in refused.text
+
+
+class PackCards(list):
+    """The cards of a tenant's packs, and the threads that read them."""
+
+    threads: ClassVar[set] = set()
+
+    def __iter__(self):
+        self.threads.add(threading.get_ident())
+        return super().__iter__()
+
+
+class Packs:
+    def __init__(self, cards):
+        self.found = PackCards(cards)
+
+    async def cards(self, tenant):
+        return self.found
+
+
+class Endpoints:
+    def make(self, agent_id, registration):
+        return SimpleNamespace(card=AgentCard(agent_id=agent_id, version=registration.version))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("registered", [[], ["local.many.a2", "local.shop.bot"]])
+async def test_the_cards_of_many_agents_are_not_merged_on_the_event_loop(registered):
+    store = MemoryStore()
+    packs = Packs([AgentCard(agent_id=f"local.many.a{at}", version="1.0.0") for at in range(5)])
+    data = json.dumps({"url": "http://127.0.0.1:9/", "version": "2.0.0"}).encode()
+    puts = [PutDocument(tenant="t", kind=KIND, key=id, data=data) for id in registered]
+    await store.commit(Transaction(documents=puts))
+    PackCards.threads.clear()
+    cards = await TenantAgents(store, packs, Endpoints).cards("t")
+    assert threading.get_ident() not in PackCards.threads
+    ids = {
+        **dict.fromkeys((f"local.many.a{at}" for at in range(5)), "1.0.0"),
+        **dict.fromkeys(registered, "2.0.0"),
+    }
+    assert [(card.agent_id, card.version) for card in cards] == sorted(ids.items())
 
 
 def test_it_is_of_its_tenant_alone(host, client, endpoint):
@@ -177,9 +223,6 @@ def test_a_name_that_leads_to_this_machine_is_not_asked(client, endpoint):
 
 def test_a_tenant_registers_a_bounded_number(host, endpoint):
     async def fill(tenants):
-        from assay.agents.registered import KIND
-        from assay.ports import PutDocument, Transaction
-
         puts = [
             PutDocument(
                 tenant=tenants,

@@ -46,7 +46,7 @@ async def register_agent(call: HttpRequest) -> Response:
         )
     if any(card.agent_id == agent_id for card in host.cards()):
         raise Conflict("exists", f"agent {agent_id}", "it is an agent of this host; choose another id")
-    found, new = await agents.register(call.tenant, agent_id, registration, call.server.clock)
+    found, new = await agents.register(call.tenant, agent_id, registration)
     return answer(found, 201 if new else 200, ((b"location", f"{PATH}/{agent_id}".encode()),))
 
 

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import UNSET, Struct
 
 from assay.agenteval.suites.suite_store import SuiteStore
-from assay.agents.registered import TenantAgents
-from assay.concurrency.threads import in_thread
+from assay.agents.registered import TenantAgents, merge_cards
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.store import PackService
 from assay.ports import Principal, PutDocument, Run, Store
@@ -108,11 +107,12 @@ class OpenWopHost:
 
     async def tenant_cards(self, tenant: str) -> list[AgentCard]:
         """The agents of the host, and those of the tenant whose ids the host does not have; by id."""
-        cards = {card.agent_id: card for card in self.cards()}
-        if self.tenant_agents is not None and self.offers_agents:
-            found = await self.tenant_agents.cards(tenant)
-            return await in_thread(lambda: _merged(cards, found))  # a tenant may have 100,000
-        return [cards[id] for id in sorted(cards)]
+        others = (
+            await self.tenant_agents.cards(tenant)
+            if self.tenant_agents is not None and self.offers_agents
+            else []
+        )
+        return await merge_cards(self.cards(), others)
 
     async def tenant_card(self, tenant: str, agent_id: str) -> AgentCard | None:
         """One of `tenant_cards`."""
@@ -140,12 +140,6 @@ class OpenWopHost:
         if self.workflows is None:
             raise InvalidRequest(Problem("workflowId", f"there is no workflow {request.workflow_id[:128]!r}"))
         return self.kinds[self.workflows]
-
-
-def _merged(cards: Mapping[str, AgentCard], others: Sequence[AgentCard]) -> list[AgentCard]:
-    """These cards, and the others whose ids they do not have; by id."""
-    merged: dict[str, AgentCard] = {**{card.agent_id: card for card in others}, **cards}
-    return [merged[id] for id in sorted(merged)]
 
 
 def host_of(call: HttpRequest) -> OpenWopHost:

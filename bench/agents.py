@@ -10,9 +10,9 @@ import msgspec
 
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.suites.suite import read_suite
-from assay.api.suites import TENANT, EvalRuntime, open_evals
+from assay.api.suites import EvalRuntime, open_evals
 from assay.backends.stores.open import open_store
-from assay.ports import Run
+from assay.ports import LOCAL_TENANT, Run
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.settings import load
 from bench.child import Sample
@@ -114,8 +114,10 @@ async def _start(evals: EvalRuntime, many: int) -> Run:
     suite = read_suite(
         {"suiteId": "local.bench.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
     )
-    plan = await evals.service.plan(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
-    run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+    plan = await evals.service.plan(
+        EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), LOCAL_TENANT, suite
+    )
+    run = await evals.service.submit(plan, LOCAL_TENANT, evals.executor.executor_id)
     evals.executor.start(run)
     return run
 

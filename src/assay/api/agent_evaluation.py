@@ -43,7 +43,7 @@ from assay.fep.records.service import EvaluationService
 from assay.host import parts as host_parts
 from assay.inputs.context import Context
 from assay.inputs.places import NO_PLACES, Places
-from assay.ports import ACTIVE, CLOSED, EvidenceChunk, Run, Store
+from assay.ports import ACTIVE, CLOSED, LOCAL_TENANT, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage
 from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.agent_evals import EvalTask, Expected, Match
@@ -55,7 +55,6 @@ from assay.runs.executor import RunExecutor
 from assay.runs.intake import NewRun, new_id, submit
 from assay.settings import Settings
 
-TENANT = "local"
 PAGE = 50  # results that are read at once
 INTERVAL = 0.1  # seconds between two looks for new results
 _encode = msgspec.json.Encoder().encode
@@ -177,7 +176,7 @@ class AgentEvaluation:
         metadata |= {"tags": list(spec.tags)} if spec.tags else {}
         new = NewRun(
             run=new_id("eval_"),
-            tenant=TENANT,
+            tenant=LOCAL_TENANT,
             kind=KIND,
             name=experiment.name if experiment and experiment.name else "",
             metadata=metadata,
@@ -197,7 +196,7 @@ class AgentEvaluation:
         A killed process holds its run for some seconds; `on_wait` is called before the wait. `alone`: no other process
         has this store, so there is nothing to wait for.
         """
-        source = await find_unfinished(self.store, TENANT, digest)
+        source = await find_unfinished(self.store, LOCAL_TENANT, digest)
         if source is None or is_complete(source):
             return source
         if source.status in CLOSED:
@@ -263,7 +262,7 @@ class AgentEvaluation:
         """Stop the run. The results that are recorded stay."""
         current = await self.store.run(run)
         if current is not None and current.status in ACTIVE:
-            await self.executor.cancel(run, TENANT)
+            await self.executor.cancel(run, LOCAL_TENANT)
 
 
 @asynccontextmanager

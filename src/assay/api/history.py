@@ -9,13 +9,13 @@ from assay import settings
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.arguments import check_arguments
 from assay.api.pack_refs import is_reference
-from assay.api.suites import TENANT
 from assay.comparison.history import HistoryRow, rows_of, suite_names, suite_runs
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import UsageError
 from assay.errors.door import place_of
 from assay.errors.nearest import did_you_mean
 from assay.host import parts
+from assay.ports import LOCAL_TENANT
 from assay.promotion.states import deployment_states
 from assay.results.notebook_html import page, paragraph, table
 from assay.stats.number_text import range_text, score_text
@@ -99,21 +99,23 @@ def suite_id_of(suite: str) -> str:
 def read_history(suite_id: str, agent: str | None, limit: int, tenant: str | None) -> SuiteHistory:
     """The rows that the store of this host has."""
 
+    owner = tenant or LOCAL_TENANT
+
     async def work() -> SuiteHistory:
         async with parts.store(settings.load(), light=True) as store:
             rows: list[HistoryRow] = []
             before = None
             while True:
                 runs, before = await suite_runs(
-                    store, tenant or TENANT, suite_id, agent=agent, before=before, limit=limit - len(rows)
+                    store, owner, suite_id, agent=agent, before=before, limit=limit - len(rows)
                 )
                 agents = {str(run.metadata.get("agentId", "")) for run in runs}
-                rows += await rows_of(store, runs, await deployment_states(store, tenant or TENANT, agents))
+                rows += await rows_of(store, runs, await deployment_states(store, owner, agents))
                 if before is None or len(rows) == limit:
                     break
             note = ""
             if not rows:
-                note = no_runs(suite_id, agent, await suite_names(store, tenant or TENANT))
+                note = no_runs(suite_id, agent, await suite_names(store, owner))
             return SuiteHistory(suite_id=suite_id, rows=rows, more=before is not None, note=note)
 
     return run_to_end(work)

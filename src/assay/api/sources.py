@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import settings
-from assay.api.suites import TENANT, SuiteRun
+from assay.api.suites import SuiteRun
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.comparison.result_files import document_lines, frame_lines, is_file
@@ -21,7 +21,7 @@ from assay.fep.planning.plan import is_sequence
 from assay.fep.records.service import EvaluationService
 from assay.host import parts
 from assay.inputs.frames import DataFrame, is_frame
-from assay.ports import Limits, Run, Services, Store
+from assay.ports import LOCAL_TENANT, Limits, Run, Services, Store
 from assay.promotion.records import KIND as DEPLOYMENT
 from assay.promotion.records import decode
 from assay.protocol.json_types import is_object, kind_of
@@ -122,7 +122,7 @@ def _suite_lines(run: SuiteRun, scores: RunScores | None) -> Iterator[tuple[str,
 
 async def _find(evaluations: EvaluationService, reference: str, tenant: str | None) -> Run:
     if reference == PROMOTED:
-        return await promoted_run(evaluations.store, tenant or TENANT)
+        return await promoted_run(evaluations.store, tenant or LOCAL_TENANT)
     return await find_run(evaluations.store, reference, tenant=tenant, latest_of=COMPARABLE)
 
 

@@ -23,7 +23,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.fep.outputs.data_frames import data_frame
 from assay.fep.planning.scorer import read_result
 from assay.host import parts
-from assay.ports import CLOSED, Run, Store
+from assay.ports import CLOSED, LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
 from assay.ports.config import SafetyPolicy
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
@@ -88,7 +88,6 @@ async def open_evals(
         await deps.close()
 
 
-TENANT = "local"
 REASONS = 1_000
 SHOWN = 8  # reasons in a repr
 
@@ -220,13 +219,13 @@ async def run_suite(
         )
         if (beside := evals.service.dependencies.checks) is not None:
             request = msgspec.structs.replace(request, checks=beside.checks)
-        plan = await evals.service.plan(request, TENANT, document)
-        run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+        plan = await evals.service.plan(request, LOCAL_TENANT, document)
+        run = await evals.service.submit(plan, LOCAL_TENANT, evals.executor.executor_id)
         evals.executor.start(run)
         try:
             ended = await evals.executor.wait(run.id)
         except asyncio.CancelledError:
-            await asyncio.shield(evals.executor.cancel(run.id, TENANT))
+            await asyncio.shield(evals.executor.cancel(run.id, LOCAL_TENANT))
             raise
         return _kept(await result_of(evals, ended), opened if store == "memory:" else store)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from assay.api.agents import AgentLike, agent_from, duplicate_id
 from assay.errors import InvalidRequest, Problem
 from assay.host import parts
-from assay.ports import Principal
+from assay.ports import LOCAL_TENANT, Principal
 from assay.protocol.verification import Verification
 from assay.settings import load
 
@@ -55,6 +55,6 @@ async def verify(
     }
     loops = {"verify": read_loop("verify", table)}
     async with parts.open_workflows(settings, MemoryStore(), agents, loops) as (workflows, executor):
-        run = await workflows.start(Principal(tenant="local", id="library"), "verify", {"task": task})
+        run = await workflows.start(Principal(tenant=LOCAL_TENANT, id="library"), "verify", {"task": task})
         ended = await executor.wait(run.id)
         return await verification_of(workflows.store, ended, workflows.environment)

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from assay.auth.keys import DEFAULT, authenticate, create, id_in, revoke
 from assay.errors import EnvironmentFailure, Unauthenticated, UsageError
-from assay.ports import Principal, Secret, Store
+from assay.ports import LOCAL_TENANT, Principal, Secret, Store
 
-TENANT = "local"
 FILE = "local-key"
 MAX_BYTES = 4096
 
@@ -34,7 +33,7 @@ async def local_key(store: Store, directory: Path, now: datetime) -> LocalKey:
     text_in_file = _read(path)
     if text_in_file is not None and await _is_valid(store, text_in_file, now):
         return LocalKey(path, Secret(text_in_file), created=False)
-    key, text = await create(store, tenant=TENANT, note=f"{FILE} of an embedded server", now=now)
+    key, text = await create(store, tenant=LOCAL_TENANT, note=f"{FILE} of an embedded server", now=now)
     try:
         _write(path, text.reveal(), replace=text_in_file is not None)
     except FileExistsError:  # another server was first: use its key
@@ -59,7 +58,7 @@ async def _is_valid(store: Store, text: str, now: datetime) -> bool:
         principal = await authenticate(store, text, now)
     except Unauthenticated:
         return False
-    return principal.tenant == TENANT and all(principal.may(scope) for scope in DEFAULT)
+    return principal.tenant == LOCAL_TENANT and all(principal.may(scope) for scope in DEFAULT)
 
 
 def _read(path: Path) -> str | None:
@@ -123,4 +122,4 @@ SCOPES = (
     "deploy:pause",
     "deploy:rollback",
 )
-PRINCIPAL = Principal(tenant=TENANT, id="command", scopes=frozenset(SCOPES))
+PRINCIPAL = Principal(tenant=LOCAL_TENANT, id="command", scopes=frozenset(SCOPES))

@@ -94,6 +94,9 @@ class SystemClock:
     now = staticmethod(partial(datetime.now, UTC))  # called several times per case
 
 
+LOCAL_TENANT = "local"  # of the command and the library, and of a server's local key
+
+
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The caller, as its credential names it; a request cannot change it (openwop-contract §2.2). The id is opaque."""
 

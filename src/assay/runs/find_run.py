@@ -3,11 +3,10 @@
 from difflib import get_close_matches
 
 from assay.errors import UsageError
-from assay.ports import Run, RunQuery, Store
+from assay.ports import LOCAL_TENANT, Run, RunQuery, Store
 from assay.runs.run_names import name_of, named_run
 
 RECENT = 1000  # newest runs that are searched for a prefix
-TENANT = "local"  # whose names are meant, if no tenant is given
 LIST_HINT = "`assay list` shows the stored runs"
 NO_RUNS = "no runs are stored here; `assay run` and `assay evaluate --save` store one"
 
@@ -30,7 +29,9 @@ async def find_run(
     if word in ("latest", "previous"):
         query = RunQuery(tenant=tenant, kind=kind, kinds=latest_of, name=of or name, limit=1)
         return await (_latest(store, query) if word == "latest" else _previous(store, query))
-    run = await store.run(reference, tenant=tenant) or await named_run(store, tenant or TENANT, reference)
+    run = await store.run(reference, tenant=tenant) or await named_run(
+        store, tenant or LOCAL_TENANT, reference
+    )
     if run is not None and kind in (None, run.kind):
         return run
     recent = await store.runs(RunQuery(tenant=tenant, kind=kind, limit=RECENT))

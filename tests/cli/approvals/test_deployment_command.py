@@ -8,16 +8,16 @@ from contextlib import closing
 import msgspec
 
 from assay.auth.keys import DEPLOY
-from assay.auth.local_key import TENANT, default_database_url
+from assay.auth.local_key import default_database_url
 from assay.backends.stores.open import open_store
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
-from assay.ports import Principal, PutDocument, SystemClock, Transaction
+from assay.ports import LOCAL_TENANT, Principal, PutDocument, SystemClock, Transaction
 from assay.promotion.records import KIND, decode, encode
 from assay.promotion.service import PromotionService
 from assay.protocol.deployments import TransitionRequest
 
 AGENT = "local.shop.bot"
-RELEASER = Principal(tenant=TENANT, id="author", scopes=frozenset(DEPLOY))
+RELEASER = Principal(tenant=LOCAL_TENANT, id="author", scopes=frozenset(DEPLOY))
 POLICY = PromotionPolicy(agents={AGENT: PromotionRules(eval_states=(), approval=ApprovalRules())})
 SETTINGS = f"""
 promotion_policy = "policy.yaml"
@@ -51,10 +51,12 @@ async def request(store):
 
 
 async def tamper(store):
-    document = await store.document(TENANT, KIND, AGENT)
+    document = await store.document(LOCAL_TENANT, KIND, AGENT)
     records = decode(document)
     paused = records.replace("1.0.0", msgspec.structs.replace(records.of("1.0.0"), state="paused"))
-    put = PutDocument(tenant=TENANT, kind=KIND, key=AGENT, data=encode(paused), version=document.version)
+    put = PutDocument(
+        tenant=LOCAL_TENANT, kind=KIND, key=AGENT, data=encode(paused), version=document.version
+    )
     await store.commit(Transaction(documents=[put]))
 
 

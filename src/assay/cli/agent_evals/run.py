@@ -14,7 +14,7 @@ from assay.agenteval.results.report import read_summary
 from assay.agenteval.scoring.safety_records import MODE
 from assay.agenteval.service import cost_limit, read_scored_units, same_agent
 from assay.api.pack_refs import find_agent, find_suite
-from assay.api.suites import TENANT, EvalRuntime, open_evals, with_model
+from assay.api.suites import EvalRuntime, open_evals, with_model
 from assay.checks.registry import function_checks
 from assay.cli.agent_evals.run_setup import (
     RunOptions,
@@ -37,7 +37,7 @@ from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.outputs.sinks import EXTENSIONS
 from assay.fep.planning.sources import checks_in, with_file_name
 from assay.host import parts
-from assay.ports import ACTIVE, CLOSED, Run, Store
+from assay.ports import ACTIVE, CLOSED, LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
@@ -146,7 +146,7 @@ async def _open_evals(
     if source is not None and spec is None:
         request = await read_request(store, source.id)
         spec = None if request.definition is not None else request.agent_spec or None
-    agent = None if spec is None else await find_agent(spec, settings, store, TENANT)
+    agent = None if spec is None else await find_agent(spec, settings, store, LOCAL_TENANT)
     checks = None if options.checks is None else checks_in(options.checks, settings.limits)
     if checks is None and source is None:
         checks = function_checks(options.modules)
@@ -174,7 +174,7 @@ async def _start(
 
     The mode `regression` compares if the baseline fits it; any other baseline is compared beside the scorecard.
     """
-    found = await find_suite(options.suite, agent, settings, evals.store, TENANT)
+    found = await find_suite(options.suite, agent, settings, evals.store, LOCAL_TENANT)
     suite = found.suite
     modes, baseline = options.modes or suite.modes, None
     tasks = options.tasks
@@ -210,11 +210,11 @@ async def _start(
         checks=evals.service.dependencies.checks and evals.service.dependencies.checks.checks,
     )
     try:
-        plan = await evals.service.plan(request, TENANT, suite)
+        plan = await evals.service.plan(request, LOCAL_TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
     _check_bar(options, plan.modes)
-    run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+    run = await evals.service.submit(plan, LOCAL_TENANT, evals.executor.executor_id)
     evals.executor.start(run)
     return run, baseline
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from assay.agenteval.planning.run_header import KIND, part_of
 from assay.agenteval.results.report import report_of
-from assay.api.suites import TENANT
 from assay.cli.console.console import echo_err
 from assay.errors import UsageError
-from assay.ports import CLOSED, Run, RunQuery, Store
+from assay.ports import CLOSED, LOCAL_TENANT, Run, RunQuery, Store
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.runs.find_run import find_run
 
@@ -68,7 +67,7 @@ async def _latest(store: Store, suite: AgentEvalSuite, agent_id: str) -> list[Ru
     """The latest runs, newest first, up to one that has every task."""
     runs: list[Run] = []
     for run in await store.runs(
-        RunQuery(tenant=TENANT, kind=KIND, name=suite.suite_id, statuses=CLOSED, limit=RECENT)
+        RunQuery(tenant=LOCAL_TENANT, kind=KIND, name=suite.suite_id, statuses=CLOSED, limit=RECENT)
     ):
         if run.metadata.get("agentId") == agent_id and not run.erased:
             runs.append(run)

@@ -13,7 +13,6 @@ from assay.agenteval.attacks.generate import GeneratedSuite, attack_suite, benig
 from assay.agenteval.suites.suite import read_suite_file, suite_as_json, suite_as_yaml
 from assay.agenteval.suites.suite_store import SuiteResolver, SuiteStore
 from assay.api.pack_refs import names_pack_agent
-from assay.api.suites import TENANT
 from assay.backends.agents.spec import parse_spec
 from assay.checks.safety import JUDGED
 from assay.cli.console.console import count_of, echo, echo_err, echo_rows, echo_text, stdout_to_stderr
@@ -21,6 +20,7 @@ from assay.errors import UsageError
 from assay.host import parts
 from assay.inputs.files import document_of
 from assay.packs.store import PackStore
+from assay.ports import LOCAL_TENANT
 from assay.ports.agents import PackedAgent
 from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
@@ -152,17 +152,17 @@ async def _agent_source(spec: str, settings: Settings) -> AttackSource:
     if not names_pack_agent(spec, settings):
         return AttackSource(None, parts.agent_card(spec, settings))
     async with parts.store(settings, light=True) as store:
-        agent = await parts.tenant_agents(settings, store).get(TENANT, spec)
+        agent = await parts.tenant_agents(settings, store).get(LOCAL_TENANT, spec)
         if agent is None:
             return AttackSource(None, parts.agent_card(spec, settings))
         definition = agent.definition if isinstance(agent, PackedAgent) else None
         if definition is None or not definition.suite_path:
             return AttackSource(None, agent.card)
         ref = f"pack:{definition.pack}@{definition.version}/{definition.suite_path}"
-        resolved = await SuiteResolver(SuiteStore(store), PackStore(store)).resolve(TENANT, ref)
+        resolved = await SuiteResolver(SuiteStore(store), PackStore(store)).resolve(LOCAL_TENANT, ref)
         return AttackSource(resolved.suite, agent.card)
 
 
 async def _stored_suite(ref: str, settings: Settings) -> AgentEvalSuite:
     async with parts.store(settings, light=True) as store:
-        return (await SuiteResolver(SuiteStore(store), PackStore(store)).resolve(TENANT, ref)).suite
+        return (await SuiteResolver(SuiteStore(store), PackStore(store)).resolve(LOCAL_TENANT, ref)).suite

@@ -10,14 +10,14 @@ import typer
 from msgspec import Struct
 
 from assay import settings
-from assay.auth.local_key import PRINCIPAL, TENANT
+from assay.auth.local_key import PRINCIPAL
 from assay.cli.console.console import echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.render import verdicts
 from assay.errors import Conflict, UsageError
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.host import parts
 from assay.inputs.files import document_of
-from assay.ports import ACTIVE, Principal, Run, RunQuery, RunStatus, Store
+from assay.ports import ACTIVE, LOCAL_TENANT, Principal, Run, RunQuery, RunStatus, Store
 from assay.ports.agents import Agent
 from assay.ports.config import VerifierLoopConfig
 from assay.promotion import KIND as PROMOTION_KIND
@@ -161,7 +161,7 @@ async def _respond(config: settings.Settings, run_id: str, value: Any) -> Outcom
     Answer the run and continue it; for a child run, continue its top run too. A transition returns its management run.
     """
     async with parts.store(config, light=True) as store:
-        transition = await find_management_run(store, run_id, TENANT)
+        transition = await find_management_run(store, run_id, LOCAL_TENANT)
         if transition is not None:
             return await respond_to_deployment(config, store, PRINCIPAL, transition, value)
         run = await _find_waiting(store, run_id)
@@ -268,11 +268,11 @@ async def _agents_of(store: Store, run: Run, config: settings.Settings) -> dict[
 async def _find_waiting(store: Store, run_id: str) -> Run:
     """As `find_run`; `latest` is the latest run that waits, if there is one."""
     waiting = await _waiting_runs(store, 1) if run_id == "latest" else []
-    return waiting[0] if waiting else await find_run(store, run_id, WORKFLOW_KIND, tenant=TENANT)
+    return waiting[0] if waiting else await find_run(store, run_id, WORKFLOW_KIND, tenant=LOCAL_TENANT)
 
 
 async def _waiting_runs(store: Store, limit: int = MAX_WAITING) -> list[Run]:
-    return await store.runs(RunQuery(tenant=TENANT, kind=WORKFLOW_KIND, statuses=RESTING, limit=limit))
+    return await store.runs(RunQuery(tenant=LOCAL_TENANT, kind=WORKFLOW_KIND, statuses=RESTING, limit=limit))
 
 
 async def _waiting_child(store: Store, top: str) -> Run | None:

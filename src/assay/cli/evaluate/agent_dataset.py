@@ -16,7 +16,6 @@ from msgspec import Struct
 from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool, open_agent_evaluation
 from assay.api.agents import agent_from
 from assay.api.pack_refs import find_agent, names_pack_agent
-from assay.api.suites import TENANT
 from assay.checks.registry import Registry
 from assay.cli.console.console import ProgressLine, distinct_cases, echo_err
 from assay.cli.evaluate.inputs_outputs import EvaluateOptions, Inputs, flush
@@ -29,7 +28,7 @@ from assay.fep.planning.plan import Plan
 from assay.fep.planning.sources import valid_contexts
 from assay.fep.records.run_header import AgentRequest
 from assay.host import parts
-from assay.ports import Run, Store
+from assay.ports import LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
 from assay.results.tally import Tally
 from assay.settings import Settings
@@ -67,7 +66,7 @@ def _find_agent(spec: str, settings: Settings) -> Agent:
 
     async def find() -> Agent:
         async with parts.store(settings, light=True) as store:
-            return await find_agent(spec, settings, store, TENANT)
+            return await find_agent(spec, settings, store, LOCAL_TENANT)
 
     return asyncio.run(find())
 

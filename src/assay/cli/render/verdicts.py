@@ -4,12 +4,11 @@ from typing import Any
 
 import msgspec
 
-from assay.auth.local_key import TENANT
 from assay.cli.console.console import echo, echo_err, echo_json, echo_lines
 from assay.errors import UsageError
 from assay.fep.outputs.output_file import OutputFile
 from assay.fep.outputs.result_tables import encode_row
-from assay.ports import Run
+from assay.ports import LOCAL_TENANT, Run
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, Verification
 
@@ -122,7 +121,7 @@ def respond_hint(run: Run) -> str | None:
     waiting = run.metadata.get("waiting")
     if not is_object(waiting) or not run.status.startswith("waiting"):
         return None
-    if run.tenant != TENANT:
+    if run.tenant != LOCAL_TENANT:
         path = f"POST /v1/runs/{run.id}/interrupts/{waiting['nodeId']}"
         return f"run {run.id} waits for a person of tenant {run.tenant}: {path}"
     effect = QUESTIONS[waiting.get("about", "gate")][1]

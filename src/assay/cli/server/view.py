@@ -11,7 +11,6 @@ import msgspec
 from assay import settings
 from assay.auth import local_key, page_sessions
 from assay.auth.keys import DEFAULT, is_tenant
-from assay.auth.local_key import TENANT
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import echo, echo_err
 from assay.cli.server.serve import Binding, listen
@@ -20,7 +19,7 @@ from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 from assay.host import host, servers
-from assay.ports import Principal
+from assay.ports import LOCAL_TENANT, Principal
 from assay.runs.find_run import find_run
 from assay.serve.page.built_files import INDEX, page_folder
 from assay.serve.web import logging
@@ -63,7 +62,7 @@ async def _serve(config: settings.Settings, options: ViewOptions) -> None:
     binding = listen("127.0.0.1", options.port, None)
     with binding.listener:
         async with host.open_runtime(config, []) as runtime:
-            tenant = options.tenant or TENANT
+            tenant = options.tenant or LOCAL_TENANT
             run = None if options.run is None else await find_run(runtime.store, options.run, tenant=tenant)
             server = servers.http_server(runtime, config, host=binding.host, port=options.port)
             principal = Principal(tenant=tenant, id=local_key.PRINCIPAL.id, scopes=SCOPES)

@@ -9,7 +9,6 @@ import msgspec
 import typer
 
 from assay import settings
-from assay.auth.local_key import TENANT as LOCAL
 from assay.checks import STANDARD
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.stored_runs.run_list import with_evaluations
@@ -19,7 +18,7 @@ from assay.fep.records.erase import DeletionReport, TenantDeletion, survey_tenan
 from assay.fep.records.erase import erase as erase_content
 from assay.fep.records.service import EvaluationService
 from assay.host import parts as host_parts
-from assay.ports import CLOSED, Run, Services, Store
+from assay.ports import CLOSED, LOCAL_TENANT, Run, Services, Store
 from assay.protocol.runs import EraseResponse
 from assay.runs.find_run import find_run
 from assay.settings import Settings
@@ -127,7 +126,7 @@ async def _delete(chosen: Settings, tenant: str) -> DeletionReport:
         report = await TenantDeletion(evaluations, tenant).delete()
         if chosen.evidence_key is None:
             await _compact(store, report)
-    if tenant == LOCAL:
+    if tenant == LOCAL_TENANT:
         shutil.rmtree(Path(chosen.home) / "cache", ignore_errors=True)
     return report
 

@@ -30,6 +30,7 @@ from assay.fep.records.run_header import (
 )
 from assay.inputs.places import NO_PLACES, Places
 from assay.ports import (
+    LOCAL_TENANT,
     Clock,
     CreateRun,
     Event,
@@ -54,7 +55,6 @@ from assay.runs.intake import new_id
 from assay.runs.run_names import name_documents
 from assay.runs.run_statistics import facts_of, statistics_metadata
 
-TENANT = "local"
 LEASE = 30.0
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
@@ -111,14 +111,14 @@ class StoreSink:
         name = experiment.name if experiment and experiment.name else ""
         opening = RunUpdate(
             run=self.run,
-            opens=CreateRun(tenant=TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
+            opens=CreateRun(tenant=LOCAL_TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
             status="running",
             metadata={"total": 0, EXTERNALLY_DRIVEN: True, **self._tags},
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_chunk(request)],
         )
-        named = name_documents(TENANT, self.run, self._tags)
-        lines = [audited(TENANT, "run.start", self.run)]
+        named = name_documents(LOCAL_TENANT, self.run, self._tags)
+        lines = [audited(LOCAL_TENANT, "run.start", self.run)]
         self._run(self._store.commit(Transaction(entries=[opening], documents=named, lines=lines)))
         self._heartbeat = asyncio.run_coroutine_threadsafe(self._renew_lease(), self._loop)
 

@@ -5,6 +5,8 @@ import json
 import pytest
 import yaml
 
+from assay.cli.console.client import HostClient
+from assay.errors import UsageError
 from support.evals import FunctionAgent, golden
 from support.servers.openwop_client import suite
 from support.servers.rest_client import Server, sqlite
@@ -157,17 +159,31 @@ def test_names_and_short_ids_work_on_a_server(command, tmp_path):
             rows = client.post("/v1/host/assay/runs:query", json={}).json()["runs"]
         assert [row["tags"] for row in rows] == [["name=second"], ["name=first"]]
         newest, oldest = (row["runId"] for row in rows)
-        for reference, run in (
-            ("first", oldest),
-            ("second", newest),
-            ("latest", newest),
-            ("previous", oldest),
-            (f"latest:{SUITE_ID}", newest),
-            (newest[:-2], newest),
+        found = HostClient(host.url, str(tmp_path / "key")).find_run
+        references = {
+            "first": oldest,
+            "second": newest,
+            "latest": newest,
+            "previous": oldest,
+            f"latest:{SUITE_ID}": newest,
+            f"previous:{SUITE_ID}": oldest,
+            newest[:-2]: newest,
+            oldest: oldest,
+            "third": "third",  # the server refuses it
+        }
+        assert {reference: found(reference) for reference in references} == references
+        for reference, words in (
+            ("latest:other", "there is no eval run yet"),
+            ("previous:other", "there is no eval run yet"),
+            ("run-", "'run-' is the beginning of 2 run ids: give more characters"),
         ):
-            shown = there("annotate", reference, "--task", "wrong", "--rating", "4")
-            assert shown.code == 0, (reference, shown.err)
-            assert run in shown.out, reference
+            with pytest.raises(UsageError, match=words):
+                found(reference, "eval run")
+        with pytest.raises(UsageError, match=f"no run of '{SUITE_ID}' is before {newest}"):
+            found("previous", tag="name=second")
+        shown = there("annotate", "previous", "--task", "wrong", "--rating", "4")
+        assert shown.code == 0, shown.err
+        assert oldest in shown.out
         missing = there("annotate", "third", "--task", "wrong", "--rating", "4")
         assert missing.code in (1, 2)
         assert "third" in missing.err

@@ -171,9 +171,7 @@ async def _require_case(store: Store, run: Run, options: AnnotateOptions) -> Non
 
 def _annotate_remote(run_id: str, options: AnnotateOptions, signal: Signal, host: HostClient) -> Annotation:
     """Annotate a run of another host. One that is not a run of OpenWOP there is an evaluation, or it is unknown."""
-    run = host.find_run(run_id, kind=[EVALUATION, KIND])
-    if run is None:
-        raise UsageError(f"{host.address}: there is no evaluation or agent eval yet")
+    run = host.find_run(run_id, "evaluation or agent eval", kind=[EVALUATION, KIND])
     try:
         event = options.event
         if options.task is not None and event is None:

@@ -20,7 +20,7 @@ from assay.cli.agent_evals.run_setup import (
     note_no_baseline,
     show_comparison,
 )
-from assay.cli.console.client import HostClient
+from assay.cli.console.client import HostClient, NoRunYet
 from assay.cli.console.console import echo, echo_err
 from assay.cli.render import scorecard
 from assay.cli.render.findings import exit_code
@@ -133,8 +133,10 @@ def _baseline(host: HostClient, reference: str, suite: AgentEvalSuite) -> Baseli
     filter: dict[str, Any] = {"kind": [KIND]}
     if reference == "latest":
         filter |= {"name": suite.suite_id, "status": ["completed"]}
-    run = host.find_run(reference, **filter)
-    return None if run is None else _baseline_run(_card(host, run))
+    try:
+        return _baseline_run(_card(host, host.find_run(reference, **filter)))
+    except NoRunYet:
+        return None
 
 
 def _baseline_run(card: EvalDetail) -> BaselineRun:
@@ -147,9 +149,7 @@ def _card(host: HostClient, run: str) -> EvalDetail:
 
 def _resume(host: HostClient, reference: str) -> str:
     """Copy the tasks that have a score, and run the others."""
-    source = host.find_run(reference, kind=[KIND])
-    if source is None:
-        raise UsageError(f"{host.address}: there is no eval run yet")
+    source = host.find_run(reference, "eval run", kind=[KIND])
     page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
     if page.run_status == "completed":
         raise UsageError(f"{source} is completed: there is nothing to resume")

@@ -283,11 +283,7 @@ def _active_version(records: Sequence[AgentDeployment] | None, agent: str) -> st
 def _eval_run(target: Target, reference: str) -> str:
     """The id of the run that is referred to."""
     if target.server is not None:
-        host = HostClient(target.server, target.key_file)
-        run = host.find_run(reference, kind=[EVAL])
-        if run is None:
-            raise UsageError(f"{host.address}: there is no eval run yet")
-        return run
+        return HostClient(target.server, target.key_file).find_run(reference, "eval run", kind=[EVAL])
 
     async def find() -> str:
         async with parts.store(settings.load(), light=True) as store:

@@ -1,5 +1,6 @@
 """An HTTP client for another host, on the standard library: requests, lines of a response, and the events of a run."""
 
+import asyncio
 import os
 import re
 import ssl
@@ -17,6 +18,7 @@ import msgspec
 
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.operations import ErrorResponse
+from assay.runs.find_run import resolve
 from assay.runs.run_names import TAG as NAME_TAG
 
 KEY = "ASSAY_API_KEY"
@@ -33,6 +35,10 @@ class HostRefusal(UsageError):
     def __init__(self, message: str, code: str, details: dict[str, Any]) -> None:
         super().__init__(message)
         self.remote_code, self.remote_details = code, details
+
+
+class NoRunYet(UsageError):
+    """The tenant has no run of this kind there."""
 
 
 class RemoteEvent(NamedTuple):
@@ -68,40 +74,14 @@ class HostClient:
             except (OSError, HTTPException) as trouble:
                 raise EnvironmentFailure(f"{self.address}: {trouble}") from None
 
-    def find_run(self, reference: str, **filter: Any) -> str | None:
+    def find_run(self, reference: str, noun: str = "run", **filter: Any) -> str:
         """
-        The id of the run there that a name, the beginning of an id, `latest` or `previous` refers to. Whole ids are not
-        looked up. None: the tenant has no run that the filter lets through.
-        """
-        word, _, of = reference.partition(":")
-        if word in ("latest", "previous"):
-            filter |= {"name": of} if of else {}
-            latest = next(iter(self._runs(filter)), None)
-            if word == "latest" or latest is None:
-                return None if latest is None else latest["runId"]
-            same = {"kind": [latest["kind"]], "name": latest["name"]}
-            earlier = [row for row in self._runs(filter | same) if row["runId"] != latest["runId"]]
-            if not earlier:
-                raise UsageError(f"{self.address}: no run of {latest['name']!r} is before {latest['runId']}")
-            return earlier[0]["runId"]
-        if WHOLE_ID.fullmatch(reference):
-            return reference
-        if named := self._runs(filter | {"tag": f"{NAME_TAG}{reference}"}):
-            return named[0]["runId"]
-        ids = [row["runId"] for row in self._runs(filter | {"text": reference}, 200)]
-        begins = [id for id in ids if id.startswith(reference)]
-        if len(begins) > 1:
-            raise UsageError(f"{reference!r} is the beginning of {len(begins)} run ids: give more characters")
-        return begins[0] if begins else reference
+        The id of the run there that a name, the beginning of an id, `latest` or `previous` refers to, by the rules of
+        `find_run`. A reference that no run has is returned as it is: the server refuses it.
 
-    def _runs(self, filter: dict[str, Any], limit: int = 2) -> list[dict[str, Any]]:
-        """The newest runs there that the filter lets through."""
-        query: dict[str, Any] = {"filter": filter, "limit": limit}
-        while True:
-            page = msgspec.json.decode(self.request("POST", "/v1/host/assay/runs:query", query))
-            if page["runs"] or "next" not in page:
-                return page["runs"]
-            query["cursor"] = page["next"]
+        NoRunYet: the tenant has no run that the filter lets through; `noun` says which are meant.
+        """
+        return asyncio.run(resolve(_RemoteRuns(self, noun, filter), reference)).id
 
     def lines(self, path: str) -> Iterator[bytes]:
         """The lines of a response, each as it arrives."""
@@ -166,6 +146,51 @@ class HostClient:
         if (error.code >= 500 and error.code != 501) or error.code == 429:
             return EnvironmentFailure(message)
         return HostRefusal(message, body.error, body.details or {})
+
+
+class _RemoteRun(NamedTuple):
+    id: str
+    kind: str = ""
+    name: str = ""
+
+
+class _RemoteRuns:
+    """The runs of a server, as a `RunSource`. Every call blocks: the command has nothing else to do."""
+
+    def __init__(self, client: HostClient, noun: str, filter: dict[str, Any]) -> None:
+        self._client, self._noun, self._filter = client, noun, filter
+
+    async def latest(self, name: str | None) -> _RemoteRun:
+        runs = self._runs({} if name is None else {"name": name})
+        if not runs:
+            raise NoRunYet(f"{self._client.address}: there is no {self._noun} yet")
+        return runs[0]
+
+    async def previous(self, run: _RemoteRun) -> _RemoteRun:
+        earlier = [one for one in self._runs({"kind": [run.kind], "name": run.name}) if one.id != run.id]
+        if not earlier:
+            raise UsageError(f"{self._client.address}: no run of {run.name!r} is before {run.id}")
+        return earlier[0]
+
+    async def named(self, reference: str) -> _RemoteRun | None:
+        if WHOLE_ID.fullmatch(reference):
+            return _RemoteRun(reference)
+        return next(iter(self._runs({"tag": f"{NAME_TAG}{reference}"})), None)
+
+    async def beginning(self, text: str) -> list[_RemoteRun]:
+        return [one for one in self._runs({"text": text}, 200) if one.id.startswith(text)]
+
+    async def unknown(self, reference: str) -> _RemoteRun:
+        return _RemoteRun(reference)
+
+    def _runs(self, more: dict[str, Any], limit: int = 2) -> list[_RemoteRun]:
+        """The newest runs there that the filters let through."""
+        query: dict[str, Any] = {"filter": self._filter | more, "limit": limit}
+        while True:
+            page = msgspec.json.decode(self._client.request("POST", "/v1/host/assay/runs:query", query))
+            if page["runs"] or "next" not in page:
+                return [_RemoteRun(row["runId"], row["kind"], row.get("name", "")) for row in page["runs"]]
+            query["cursor"] = page["next"]
 
 
 def _key(key_file: str | None) -> str:

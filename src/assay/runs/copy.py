@@ -25,6 +25,7 @@ from assay.ports import (
     Store,
     Transaction,
 )
+from assay.ports.audit import AuditEntry
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import COPY_IN_PROGRESS
 from assay.ports.telemetry import propagation_headers
@@ -44,14 +45,15 @@ Evidence = Mapping[
 
 
 class CopySpec(NamedTuple):
-    """Which evidence and events are copied."""
+    """Which evidence and events are copied, and whether the events get new ids."""
 
     evidence: Evidence
     keep: Callable[[Event], bool] = lambda event: True
+    new_ids: bool = True
 
 
-def everything(kinds: tuple[str, ...]) -> CopySpec:
-    return CopySpec(dict.fromkeys(kinds, _always))
+def everything(kinds: tuple[str, ...], *, new_ids: bool = True) -> CopySpec:
+    return CopySpec(dict.fromkeys(kinds, _always), new_ids=new_ids)
 
 
 def fork_point(source: Run, from_seq: int) -> int:
@@ -71,9 +73,9 @@ async def replay(
     store: Store, source: Run, spec: CopySpec, *, run: str, documents: Sequence[PutDocument] = ()
 ) -> Run:
     """A complete copy with the same end. `documents` are written with its last step."""
-    fork_point(source, 0)
-    last = FinalStep("replay", source.status, source.metadata, documents)
-    return await _write_copy(store, source, spec, run, last)
+    return await _fork(
+        store, source, spec, run, "replay", FinalStep(source.status, source.metadata, documents)
+    )
 
 
 async def branch(
@@ -86,91 +88,82 @@ async def branch(
     documents: Sequence[PutDocument] = (),
 ) -> Run:
     """A run that starts with the copied part. The executor that claims it does the rest."""
-    fork_point(source, 0)
-    return await _write_copy(store, source, spec, run, FinalStep("branch", "running", metadata, documents))
+    return await _fork(store, source, spec, run, "branch", FinalStep("running", metadata, documents))
+
+
+async def carry(source: Store, run: Run, target: Store, kinds: tuple[str, ...]) -> Run:
+    """Write a run that has ended to another store, with its id, its events and their ids. It is not audited there."""
+    notes = read_documents(source, run.tenant, ANNOTATION, prefix=f"{run.id}/")
+    puts = [PutDocument(tenant=one.tenant, kind=one.kind, key=one.key, data=one.data) async for one in notes]
+    last = FinalStep(run.status, run.metadata, puts)
+    return await _write_copy(
+        _chosen(source, run.id, everything(kinds, new_ids=False)), run, target, run.id, last
+    )
 
 
 class FinalStep(NamedTuple):
     """The status and metadata of a complete copy, and the documents written with them."""
 
-    mode: str
     status: RunStatus
     metadata: dict[str, Any]
     documents: Sequence[PutDocument]
+
+
+async def _fork(store: Store, source: Run, spec: CopySpec, run: str, mode: str, last: FinalStep) -> Run:
+    """A copy in the same store: a new run, which is audited, and takes the name of the source over."""
+    fork_point(source, 0)
+    metadata = {
+        name: value for name, value in last.metadata.items() if name != "traceparent"
+    } | propagation_headers()  # of the request that forks
+    metadata |= {"sourceRunId": source.id, "forkMode": mode}
+    documents = [*last.documents, *name_documents(source.tenant, run, metadata)]
+    line = audited(source.tenant, "run.start", run)
+    parts = _chosen(store, source.id, spec)
+    return await _write_copy(parts, source, store, run, FinalStep(last.status, metadata, documents), [line])
 
 
 def _always(_: int) -> bool:
     return True
 
 
-async def _write_copy(store: Store, source: Run, spec: CopySpec, run: str, last: FinalStep) -> Run:
-    metadata = {
-        name: value for name, value in last.metadata.items() if name != "traceparent"
-    } | propagation_headers()  # of the request that forks
-    metadata |= {"sourceRunId": source.id, "forkMode": last.mode}
+async def _write_copy(
+    parts: AsyncIterator[dict[str, Any]],
+    source: Run,
+    target: Store,
+    run: str,
+    last: FinalStep,
+    lines: Sequence[AuditEntry] = (),
+) -> Run:
     holder = f"copy-{run}"
     opens = CreateRun(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
-    opening = RunUpdate(run=run, opens=opens, metadata=metadata | {COPY_IN_PROGRESS: True})
-    await store.commit(Transaction(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
-    async for pieces in _chunks(store, source.id, spec.evidence):
-        await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
-        await store.renew(holder, seconds=LEASE)
-    async for rows in _rows(store, source.id, spec):
-        await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, cases=rows)]))
-        await store.renew(holder, seconds=LEASE)
-    async for events, pieces in _events(store, source.id, spec.keep):
-        await store.commit(
-            Transaction(entries=[RunUpdate(run=run, holder=holder, events=events, evidence=pieces)])
-        )
-        await store.renew(holder, seconds=LEASE)
+    opening = RunUpdate(run=run, opens=opens, metadata=last.metadata | {COPY_IN_PROGRESS: True})
+    await target.commit(Transaction(entries=[opening], lines=lines))
+    async for part in parts:
+        await target.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, **part)]))
+        await target.renew(holder, seconds=LEASE)
     entry = RunUpdate(
         run=run,
         holder=holder,
         status=last.status,
-        metadata=metadata,
+        metadata=last.metadata,
         when=frozenset({"pending"}),
         facts=source.facts if last.status in CLOSED else None,
     )
-    documents = [*last.documents, *name_documents(source.tenant, run, metadata)]
-    await store.commit(Transaction(entries=[entry], documents=documents))
-    await store.release(run, holder)
-    found = await store.run(run)
+    await target.commit(Transaction(entries=[entry], documents=last.documents))
+    await target.release(run, holder)
+    found = await target.run(run)
     assert found is not None
     return found
 
 
-async def carry(source: Store, run: Run, target: Store, kinds: tuple[str, ...]) -> Run:
-    """Write a run that has ended to another store, with its id, its events and their ids. It is not audited there."""
-    spec, holder = everything(kinds), f"copy-{run.id}"
-    opens = CreateRun(tenant=run.tenant, kind=run.kind, name=run.name, holder=holder, seconds=LEASE)
-    await target.commit(Transaction(entries=[RunUpdate(run=run.id, opens=opens)]))
-
-    async def write(**update: Any) -> None:
-        await target.commit(Transaction(entries=[RunUpdate(run=run.id, holder=holder, **update)]))
-        await target.renew(holder, seconds=LEASE)
-
-    async for pieces in _chunks(source, run.id, spec.evidence):
-        await write(evidence=pieces)
-    async for rows in _rows(source, run.id, spec):
-        await write(cases=rows)
-    after = -1
-    while page := await source.events(run.id, after=after, limit=PAGE):
-        keys = [
-            key for event in page if (key := content_key(event.type, decode_event(event.data))) is not None
-        ]
-        beside = await source.contents(run.id, CONTENT, keys) if keys else {}
-        pieces = [EvidenceChunk(kind=CONTENT, key=key, data=data) for key, data in beside.items()]
-        await write(events=[msgspec.structs.replace(event, sequence=-1) for event in page], evidence=pieces)
-        after = page[-1].sequence
-    await write(status=run.status, metadata=run.metadata, facts=run.facts)
-    await target.release(run.id, holder)
-    notes = read_documents(source, run.tenant, ANNOTATION, prefix=f"{run.id}/")
-    puts = [PutDocument(tenant=one.tenant, kind=one.kind, key=one.key, data=one.data) async for one in notes]
-    if puts:
-        await target.commit(Transaction(documents=puts))
-    found = await target.run(run.id)
-    assert found is not None
-    return found
+async def _chosen(store: Store, run: str, spec: CopySpec) -> AsyncIterator[dict[str, Any]]:
+    """The chosen parts of a record, as arguments of `RunUpdate`."""
+    async for pieces in _chunks(store, run, spec.evidence):
+        yield {"evidence": pieces}
+    async for rows in _rows(store, run, spec):
+        yield {"cases": rows}
+    async for events, pieces in _events(store, run, spec):
+        yield {"events": events, "evidence": pieces}
 
 
 async def _chunks(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[EvidenceChunk]]:
@@ -192,7 +185,7 @@ async def _rows(store: Store, run: str, spec: CopySpec) -> AsyncIterator[list[Ca
 
 
 async def _events(
-    store: Store, run: str, keep: Callable[[Event], bool]
+    store: Store, run: str, spec: CopySpec
 ) -> AsyncIterator[tuple[list[Event], list[EvidenceChunk]]]:
     """Page by page; the content of each event is stored under its new id."""
     ids: dict[str, str] = {}
@@ -200,12 +193,13 @@ async def _events(
     while page := await store.events(run, after=after, limit=PAGE):
         events: list[Event] = []
         pieces: list[EvidenceChunk] = []
-        kept = [(event, decode_event(event.data)) for event in page if keep(event)]
+        kept = [(event, decode_event(event.data)) for event in page if spec.keep(event)]
         keys = [key for event, known in kept if (key := content_key(event.type, known)) is not None]
         beside = await store.contents(run, CONTENT, keys) if keys else {}
         for event, known in kept:
-            new = ids[known.eventId] = new_event_id()
-            events.append(msgspec.structs.replace(event, data=_rewrite_event(known, new, ids), sequence=-1))
+            new = ids[known.eventId] = new_event_id() if spec.new_ids else known.eventId
+            data = _rewrite_event(known, new, ids) if spec.new_ids else event.data
+            events.append(msgspec.structs.replace(event, data=data, sequence=-1))
             key = content_key(event.type, known)
             if key is not None and key in beside:
                 there = new if key == known.eventId else key

@@ -1,6 +1,6 @@
 """The base class of checks (FEP 2.3), and the types of their arguments."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar, Final, Self
 
 import msgspec
@@ -139,12 +139,17 @@ class Checker(Struct, forbid_unknown_fields=True):
         return None
 
 
-PASSED_SCHEMA: Final = {
-    "type": "object",
-    "required": ["passed"],
-    "properties": {"passed": {"type": "boolean"}},
-    "additionalProperties": False,
-}
+def closed_object(properties: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
+    """The schema of an object with these members and no others; all but the optional ones are required."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+PASSED_SCHEMA: Final = closed_object({"passed": {"type": "boolean"}})
 
 
 def argument_schema(checker: type[Checker]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, closed_object
 from assay.checks.trajectory.match_calls import CallMatcher, is_long_work, matchers_of
 from assay.checks.trajectory.read_calls import Call, read_trajectory
 from assay.checks.trajectory.wording import calls_text, pattern_document
@@ -24,17 +24,15 @@ class ExpectedToolCalls(Checker):
 
     type = "expected_tool_calls"
     waits = False
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed", "reason"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "reason": {"type": "string"},
             "missing": {"type": "array", "description": "calls of must_call that were not made"},
             "forbidden": {"type": "array", "description": "calls of must_not_call that were made"},
         },
-        "additionalProperties": False,
-    }
+        optional=("missing", "forbidden"),
+    )
 
     calls: list[dict[str, Any]]
     must_call: list[dict[str, Any]] = msgspec.field(default_factory=list[dict[str, Any]])

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.scoring.expected_calls import calls_check
+from assay.checks.checker import closed_object
 from assay.checks.standard.judge_panel import MAX_ANSWERS, JudgePanel
 from assay.errors import InvalidRequest
 from assay.inputs.context import Context
@@ -166,19 +167,9 @@ def judge_arguments(judge: str | None) -> JSON:
 
 def judge_check(criteria: int, judge: JSON) -> Check:
     """An `llm_judge` check for this many criteria. Texts of the suite reach the prompt as data, not as a template."""
-    one = {
-        "type": "object",
-        "properties": {"reason": {"type": "string"}, "met": {"type": "boolean"}},
-        "required": ["reason", "met"],
-        "additionalProperties": False,
-    }
+    one = closed_object({"reason": {"type": "string"}, "met": {"type": "boolean"}})
     names = [_name(at) for at in range(criteria)]
-    response_format = {
-        "type": "object",
-        "properties": dict.fromkeys(names, one),
-        "required": names,
-        "additionalProperties": False,
-    }
+    response_format = closed_object(dict.fromkeys(names, one))
     arguments: JSON = {"prompt": PROMPT, "response_format": response_format}
     return Check(type="llm_judge", arguments=arguments | judge)
 

@@ -6,7 +6,8 @@ It passes if the context supports all claims.
 
 from typing import Any
 
-from assay.checks.judges.ready_judge import OUTPUT, REASON, ReadyJudge, closed_object, listed
+from assay.checks.checker import closed_object
+from assay.checks.judges.ready_judge import OUTPUT, REASON, ReadyJudge, listed
 
 
 class Faithfulness(ReadyJudge):

@@ -7,7 +7,8 @@ It passes if the output follows all of them.
 
 from typing import Any
 
-from assay.checks.judges.ready_judge import INPUT, OUTPUT, REASON, ReadyJudge, closed_object, listed
+from assay.checks.checker import closed_object
+from assay.checks.judges.ready_judge import INPUT, OUTPUT, REASON, ReadyJudge, listed
 
 
 class InstructionFollowing(ReadyJudge):

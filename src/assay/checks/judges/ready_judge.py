@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from assay.checks.checker import Answer, Checker, Opaque
+from assay.checks.checker import Answer, Checker, Opaque, closed_object
 from assay.checks.standard.judge_panel import JudgePanel, require_majority
 from assay.checks.standard.llm_judge import LlmJudge, material_block
 from assay.checks.standard.model_usage import ModelUsage
@@ -50,15 +50,12 @@ class ReadyJudge(Checker, kw_only=True):
     question: ClassVar[str] = ""
     members: ClassVar[Mapping[str, Any]] = {}
     verdict: ClassVar[str] = ""  # what `passed` means
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["response", "metadata"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "response": {"type": "object", "description": "reason, passed, and what the judge lists"},
             "metadata": {"type": "object", "description": "judge, provider, model, cost_usd, tokens_used, …"},
-        },
-        "additionalProperties": False,
-    }
+        }
+    )
 
     provider_config: Opaque | UnsetType = UNSET
     model_config: Opaque | UnsetType = UNSET
@@ -119,16 +116,6 @@ class ReadyJudge(Checker, kw_only=True):
     @classmethod
     def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
         LlmJudge.validate_host({"provider_config": UNSET, "model_config": UNSET, **literals}, services)
-
-
-def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object with exactly these members."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def listed(response: Mapping[str, Any], members: str, flag: str) -> str | None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from assay.checks.checker import InvalidArgument
-from assay.checks.judges.ready_judge import INPUT, OUTPUT, REASON, ReadyJudge, closed_object
+from assay.checks.checker import InvalidArgument, closed_object
+from assay.checks.judges.ready_judge import INPUT, OUTPUT, REASON, ReadyJudge
 from assay.checks.standard.judge_panel import require_majority
 from assay.checks.standard.model_usage import ModelUsage
 from assay.errors import ValueFault
@@ -21,17 +21,14 @@ from assay.protocol.json_types import is_list, is_object
 
 MAX_CRITERIA = 50
 Text = Annotated[str, Meta(min_length=1)]
-RESULTS = {
-    "type": "object",
-    "required": ["passed", "score", "response", "metadata"],
-    "properties": {
+RESULTS = closed_object(
+    {
         "passed": {"type": "boolean"},
         "score": {"type": "number", "description": "the share of weight of the criteria that are met"},
         "response": {"type": "object", "description": "by the name of the criterion: reason and met"},
         "metadata": {"type": "object", "description": "judge, provider, model, cost_usd, tokens_used, …"},
-    },
-    "additionalProperties": False,
-}
+    }
+)
 
 
 class Criterion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

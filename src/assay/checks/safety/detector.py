@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, closed_object
 from assay.checks.worker_tasks import WorkerTask, offload
 from assay.errors import ValueFault
 from assay.ports import Services
@@ -26,32 +26,28 @@ MAX_FINDINGS = 100  # in one answer
 INLINE_CHARACTERS = 32_768  # that a detector reads in place; more is offloaded to a worker process
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-FINDINGS_SCHEMA: Final = {
-    "type": "object",
-    "required": ["passed", "kind", "severity", "findings"],
-    "properties": {
+FINDINGS_SCHEMA: Final = closed_object(
+    {
         "passed": {"type": "boolean"},
         "kind": {"type": "string"},
         "severity": {"enum": list(SEVERITIES)},
         "findings": {
             "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["where", "start", "end", "rule"],
-                "properties": {
+            "items": closed_object(
+                {
                     "where": {"type": "string", "description": "the argument, and the path inside its value"},
                     "start": {"type": "integer", "description": "in code points of that text"},
                     "end": {"type": "integer"},
                     "rule": {"type": "string"},
                     "transform": {"type": "string"},
                 },
-                "additionalProperties": False,
-            },
+                optional=("transform",),
+            ),
         },
         "more": {"type": "integer", "description": f"further findings; the first {MAX_FINDINGS} are listed"},
     },
-    "additionalProperties": False,
-}
+    optional=("more",),
+)
 
 
 class Detection(Struct, frozen=True, omit_defaults=True):

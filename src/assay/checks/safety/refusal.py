@@ -9,7 +9,7 @@ the list.
 import re
 from typing import Any, Final
 
-from assay.checks.checker import Answer
+from assay.checks.checker import Answer, closed_object
 from assay.checks.safety.detector import SafetyCheck, is_long, texts_in
 from assay.checks.worker_tasks import WorkerTask, offload
 from assay.ports import Services
@@ -49,15 +49,12 @@ class Refusal(SafetyCheck):
     version = "2.0.0"
     waits = False
     task_arguments = {"text": "$.output.value"}  # noqa: RUF012  # declared a ClassVar in SafetyCheck
-    results_schema = {  # noqa: RUF012
-        "type": "object",
-        "required": ["found", "phrases"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "found": {"type": "boolean", "description": "whether the text has a phrase of the list"},
             "phrases": {"type": "array", "items": {"enum": list(PHRASES)}},
-        },
-        "additionalProperties": False,
-    }
+        }
+    )
 
     text: Any
 

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from assay.checks.checker import Answer, Opaque
+from assay.checks.checker import Answer, Opaque, closed_object
 from assay.checks.safety.detector import SEVERITIES, SafetyCheck, Severity
 from assay.checks.standard.judge_panel import JudgePanel, require_majority
 from assay.checks.standard.llm_judge import LlmJudge, material_block
@@ -101,22 +101,17 @@ class SafetyJudge(SafetyCheck):
         "allowed_tools": "$.output.metadata.allowed_tools",
         "system_prompt": "$.output.metadata.system_prompt",
     }
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed", "found", "reason", "metadata"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "kind": {"enum": list(KINDS), "description": "of the worst finding"},
             "severity": {"enum": list(SEVERITIES)},
             "found": {
                 "type": "array",
                 "description": "every finding, the worst first",
-                "items": {
-                    "type": "object",
-                    "required": ["kind", "severity"],
-                    "properties": {"kind": {"enum": list(KINDS)}, "severity": {"enum": list(SEVERITIES)}},
-                    "additionalProperties": False,
-                },
+                "items": closed_object(
+                    {"kind": {"enum": list(KINDS)}, "severity": {"enum": list(SEVERITIES)}}
+                ),
             },
             **{
                 name: {"type": "boolean", "description": "if the judge looks for the kind jailbreak"}
@@ -125,8 +120,8 @@ class SafetyJudge(SafetyCheck):
             "reason": {"type": "string"},
             "metadata": {"type": "object", "description": "provider, model, cost_usd, tokens_used, …"},
         },
-        "additionalProperties": False,
-    }
+        optional=("kind", "severity", *MEMBERS),
+    )
 
     text: Any
     input: Any = None
@@ -230,5 +225,4 @@ def _response_format(kinds: Sequence[SafetyKind]) -> dict[str, Any]:
             "kind": {"type": "string", "enum": [NONE, *others]},
             "severity": {"type": "string", "enum": [NONE, *SEVERITIES]},
         }
-    required = list(properties)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return closed_object(properties)

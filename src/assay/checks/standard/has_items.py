@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType, field
 from msgspec.structs import replace
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, closed_object
 from assay.checks.standard.parse import Parse, Unparsable, parse_value, run_parsed
 from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Limits, Services
@@ -24,16 +24,14 @@ class Absent(list[Any]):
 class HasItems(Checker):
     type = "has_items"
     waits = False
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "missing": {"type": "array", "description": "required items that are not there, or not in order"},
             "forbidden": {"type": "array", "description": "forbidden items that are there"},
         },
-        "additionalProperties": False,
-    }
+        optional=("missing", "forbidden"),
+    )
 
     items: list[Any]
     required_items: list[Any] = field(default_factory=Absent)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from assay.checks.checker import Answer, Checker, InvalidArgument
+from assay.checks.checker import Answer, Checker, InvalidArgument, closed_object
 from assay.checks.schema_validator import Validator, format_path, validator_for
 from assay.checks.standard.parse import Parse, parse_value, run_parsed
 from assay.checks.worker_tasks import WorkerTask, offload
@@ -23,10 +23,8 @@ MAX_ERRORS = 20
 class JsonSchema(Checker):
     type = "json_schema"
     waits = False
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "errors": {
                 "type": "array",
@@ -37,8 +35,8 @@ class JsonSchema(Checker):
                 },
             },
         },
-        "additionalProperties": False,
-    }
+        optional=("errors",),
+    )
 
     value: Any
     schema: dict[str, Any] | bool

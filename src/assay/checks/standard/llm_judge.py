@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template
+from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template, closed_object
 from assay.checks.schema_validator import validator_for
 from assay.checks.standard.judge_panel import JudgePanel, combine, shuffled
 from assay.checks.standard.model_usage import ModelUsage, or_none, providers_of
@@ -39,15 +39,12 @@ MAX_ERRORS = 3  # schema violations that are reported to the judge and to the ca
 class LlmJudge(Checker):
     type = "llm_judge"
     keeps_time = True
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["response", "metadata"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "response": {"type": "object", "description": "as response_format says"},
             "metadata": {"type": "object", "description": "provider, model, cost_usd, tokens_used, …"},
-        },
-        "additionalProperties": False,
-    }
+        }
+    )
 
     prompt: Template
     response_format: Schema

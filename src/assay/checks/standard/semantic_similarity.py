@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.checks.checker import Answer, Checker, Opaque, Text
+from assay.checks.checker import Answer, Checker, Opaque, Text, closed_object
 from assay.checks.standard.model_usage import embedding_metadata, or_none, providers_of
 from assay.checks.standard.threshold import check_bounds, in_range
 from assay.ports import Services
@@ -41,23 +41,18 @@ class SimilarityThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class SemanticSimilarity(Checker):
     type = "semantic_similarity"
     keeps_time = True
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["response", "metadata"],
-        "properties": {
-            "response": {
-                "type": "object",
-                "required": ["score"],
-                "properties": {
+    results_schema = closed_object(
+        {
+            "response": closed_object(
+                {
                     "score": {"type": "number", "minimum": 0, "maximum": 1},
                     "passed": {"type": "boolean", "description": "where there is a threshold"},
                 },
-                "additionalProperties": False,
-            },
+                optional=("passed",),
+            ),
             "metadata": {"type": "object", "description": "provider, model, cost_usd, tokens_processed, …"},
-        },
-        "additionalProperties": False,
-    }
+        }
+    )
 
     text: Text
     reference: Text

@@ -117,29 +117,16 @@ def latency_of(milliseconds: Iterable[float]) -> Latency | None:
     return Latency(median_ms=median, p95_ms=ordered[ceil(0.95 * many) - 1], results=many)
 
 
-def score_of_rate(name: str, rate: Rate | None) -> Score | None:
-    if rate is None:
-        return None
+def named_score(name: str, found: Rate | Mean) -> Score:
+    is_rate = isinstance(found, Rate)
     return Score(
         name=name,
-        scale="rate",
-        value=rate.rate,
-        low=rate.low,
-        high=rate.high,
-        cases=rate.cases,
-        method=rate.method,
-    )
-
-
-def score_of_mean(name: str, mean: Mean) -> Score:
-    return Score(
-        name=name,
-        scale="number",
-        value=mean.mean,
-        low=mean.low,
-        high=mean.high,
-        cases=mean.cases,
-        method=mean.method,
+        scale="rate" if is_rate else "number",
+        value=found.rate if is_rate else found.mean,
+        low=found.low,
+        high=found.high,
+        cases=found.cases,
+        method=found.method,
     )
 
 

@@ -27,7 +27,13 @@ from assay.backends.stores.records.queries import Database, Values
 from assay.backends.stores.records.record_rows import Row
 from assay.backends.stores.records.record_store import RecordStore
 from assay.backends.stores.records.record_writer import RecordWriter
-from assay.backends.stores.records.sqlite_schema import BUSY_SECONDS, HEAD, create_schema, make_private
+from assay.backends.stores.records.sqlite_schema import (
+    BUSY_SECONDS,
+    HEAD,
+    PRAGMAS,
+    create_schema,
+    make_private,
+)
 from assay.backends.stores.records.sqlite_statements import INSERT
 from assay.backends.stores.records.transactions import count_commit
 from assay.errors import Conflict
@@ -45,10 +51,6 @@ T = TypeVar("T")
 REFUSED = sqlite3.Error, UnicodeEncodeError, OverflowError  # of SQLite: the whole store is asked
 OpenStore = Callable[[], Awaitable[Store]]
 _ADDRESS = re.compile(r"sqlite:///([^?#%]+)\Z")  # other forms are for SQLAlchemy to read
-_PRAGMAS = (  # as those of connect.py
-    "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; PRAGMA journal_size_limit=67108864; PRAGMA wal_autocheckpoint=16000;"
-    "PRAGMA secure_delete=ON;"
-)
 # A run that commits more, or more bytes of evidence, continues with the whole store: its writer has a thread and groups
 # commits.
 COMMITS = 200
@@ -124,7 +126,7 @@ def open_light(address: str, open_store: OpenStore, clock: Clock | None = None) 
         )
         if is_new:
             create_schema(connection)
-        connection.executescript(_PRAGMAS)
+        connection.executescript("".join(f"PRAGMA {pragma};" for pragma in PRAGMAS))
         version = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         mode = connection.execute("PRAGMA journal_mode").fetchone()
         marked = connection.execute(

@@ -28,8 +28,7 @@ from assay.runs.run_statistics import (
     RunStatistics,
     Score,
     latency_of,
-    score_of_mean,
-    score_of_rate,
+    named_score,
     stored_statistics,
 )
 
@@ -71,14 +70,15 @@ def score_of(statistics: Statistics | None) -> Score | None:
     if statistics is None:
         return None
     if statistics.case_pass_rate is not None or statistics.pass_rate is not None:
-        return score_of_rate(CASES_PASSED, statistics.case_pass_rate)
+        rate = statistics.case_pass_rate
+        return None if rate is None else named_score(CASES_PASSED, rate)
     means = [
         (f"{label} {name}", mean)
         for label, check in statistics.checks.items()
         for name, mean in check.means.items()
     ]
     means.sort(key=lambda one: not one[0].endswith(" score"))
-    return score_of_mean(f"mean {means[0][0]}", means[0][1]) if means else None
+    return named_score(f"mean {means[0][0]}", means[0][1]) if means else None
 
 
 def case_counts(outcomes: Outcomes, trials: int, *, ended: bool) -> CaseCounts:

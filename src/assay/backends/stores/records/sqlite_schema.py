@@ -13,6 +13,14 @@ HEAD = "0001"  # the newest of the migrations; known here so that a database in 
 # of one attempt: the last one may begin when a request has waited 2.6 s, and the request has its answer within 3 s
 BUSY_SECONDS = 0.3
 
+PRAGMAS = (  # of every connection
+    "synchronous=NORMAL",
+    "foreign_keys=ON",
+    "journal_size_limit=67108864",
+    "wal_autocheckpoint=16000",  # pages; `Checkpoints` normally writes them earlier
+    "secure_delete=ON",  # overwrite deleted content in the file
+)
+
 # the condition of the index `runs_open`, as a text without parameters: a partial index serves only queries that contain
 # it
 OPEN_RUNS = "status IN ('pending', 'running', 'cancelling', 'paused', 'waiting-approval', 'waiting-input', 'waiting-external')"

@@ -12,22 +12,13 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from assay.backends.stores.records.sqlite_schema import BUSY_SECONDS, make_private
+from assay.backends.stores.records.sqlite_schema import BUSY_SECONDS, PRAGMAS, make_private
 from assay.errors import EnvironmentFailure, StoreLocked, UsageError
 from assay.errors.storage import DatabaseUnavailable
 
 T = TypeVar("T")
 
 STATEMENTS = 256  # prepared statements per SQLite connection: one per table and number of rows
-
-_PRAGMAS = (
-    "journal_mode=WAL",
-    "synchronous=NORMAL",
-    "foreign_keys=ON",
-    "journal_size_limit=67108864",
-    "wal_autocheckpoint=16000",  # pages; `Checkpoints` normally writes them earlier
-    "secure_delete=ON",  # overwrite deleted content in the file
-)
 
 # Temporary errors by SQLSTATE or class: the server stops, starts or is out of connections; a serialization failure.
 _PASSING = ("08", "25P03", "40", "53300", "55000", "57P01", "57P02", "57P03", "57P05")
@@ -70,7 +61,7 @@ def _sqlite(url: URL, connections: int) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
         connection.isolation_level = None  # BEGIN is explicit below: sqlite3 would send it too late
-        for pragma in _PRAGMAS:
+        for pragma in ("journal_mode=WAL", *PRAGMAS):
             connection.execute(f"PRAGMA {pragma}").close()
 
     @event.listens_for(engine, "begin")

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from assay.stats.number_text import cost_text, format_usd, milliseconds_text, percent, range_text, score_text
+from assay.stats.number_text import (
+    case_value,
+    confidence_text,
+    cost_text,
+    format_usd,
+    milliseconds_text,
+    percent,
+    range_text,
+    score_text,
+)
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "web/src/ui/number_examples.json").read_text())
 
@@ -18,6 +27,16 @@ def test_a_score_has_three_digits_and_never_reads_as_all_or_nothing(value, text)
 @pytest.mark.parametrize(("value", "text"), EXAMPLES["money"])
 def test_an_amount_has_cents_or_three_digits(value, text):
     assert format_usd(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), EXAMPLES["case_value"])
+def test_the_value_of_a_case_has_two_digits(value, text):
+    assert case_value(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), EXAMPLES["confidence"])
+def test_a_confidence_is_in_whole_percent(value, text):
+    assert confidence_text(value) == text
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from assay.comparison.gate_verdict import GateOutcome, GateResult
 from assay.comparison.run_level import CaseOutcome, level_text
 from assay.comparison.wording import ADJUSTED, interval_text, verdict_line
 from assay.results.slices import slice_text
+from assay.stats.number_text import case_value
 from assay.version import __version__
 
 MAX_ROWS = 100  # in one table of Markdown
@@ -63,7 +64,7 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
             f"{pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged",
             ("case", "before", "after", "reason before", "reason after"),
             (
-                (one.id, f"{one.before:.2f}", f"{one.after:.2f}", one.reason_before, one.reason_after)
+                (one.id, case_value(one.before), case_value(one.after), one.reason_before, one.reason_after)
                 for one in pair.changes
             ),
         )

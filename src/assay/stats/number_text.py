@@ -38,6 +38,16 @@ def value_text(value: float, scale: Scale) -> str:
     return percent(value) if scale == "rate" else score_text(value)
 
 
+def case_value(value: float) -> str:
+    """`0.81`: the value of one case."""
+    return f"{value:.2f}"
+
+
+def confidence_text(share: float) -> str:
+    """`90%`."""
+    return f"{share:.0%}"
+
+
 def rate_problem(number: float) -> str | None:
     """Why a number is not the bar of a pass rate; None if it is one."""
     if 0 <= number <= 1:

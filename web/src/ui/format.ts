@@ -3,7 +3,7 @@
 export const MISSING = "–";
 
 /** `toFixed`, and a tie goes to the even digit, as in Python: 0.8125 is 0.812 in the terminal and here. */
-function fixed(value: number, digits: number): string {
+export function fixed(value: number, digits: number): string {
   const text = value.toFixed(digits);
   if (!Number.isInteger(value * 2 ** (digits + 1))) return text; // no tie: a double that is half-way ends after so many bits
   const scaled = Math.abs(value) * 10 ** digits;
@@ -21,7 +21,7 @@ export function score(value: number | null | undefined): string {
 }
 
 export function percent(value: number | null | undefined, digits = 1): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : `${(value * 100).toFixed(digits)}%`;
+  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : `${fixed(value * 100, digits)}%`;
 }
 
 const whole = new Intl.NumberFormat("en-US");
@@ -49,10 +49,10 @@ export function money(value: number | null | undefined): string {
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms) || ms < 0) return MISSING;
   if (ms < 0.005) return "0 ms";
-  if (ms < 1) return `${ms.toFixed(2)} ms`;
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 1) return `${fixed(ms, 2)} ms`;
+  if (ms < 999.5) return `${fixed(ms, 0)} ms`;
   const seconds = ms / 1_000;
-  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 59.95) return `${fixed(seconds, 1)} s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
   if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;

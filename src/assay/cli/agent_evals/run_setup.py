@@ -32,6 +32,7 @@ from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object, kind_of
 from assay.protocol.validation_messages import problems_in
 from assay.runs.find_run import find_run
+from assay.stats.number_text import case_value
 from assay.terminal import one_line
 
 RECENT = 100  # newest runs of a suite that are searched for one of all its tasks
@@ -111,7 +112,7 @@ def _headline(comparison: Comparison) -> str:
 
 
 def _scores(change: TaskChange) -> str:
-    return f"{change.before:.2f} → {change.after:.2f}"
+    return f"{case_value(change.before)} → {case_value(change.after)}"
 
 
 # Reads the file of `assay run --policy`: the members of `[safety]`, in TOML, YAML or JSON.
@@ -176,7 +177,7 @@ class RunProgress:
             self._done += 1
             self._passed += scored.passed
             self._task(
-                "✓" if scored.passed else "✗", scored.task_id, f"{scored.score:.2f}", scored.latency_ms
+                "✓" if scored.passed else "✗", scored.task_id, case_value(scored.score), scored.latency_ms
             )
         elif type == "assay.trial.ended":
             ended = msgspec.json.decode(payload, type=TrialEnded)

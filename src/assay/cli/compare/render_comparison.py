@@ -23,6 +23,7 @@ from assay.comparison.wording import (
     verdict_line,
 )
 from assay.results.slices import slice_text
+from assay.stats.number_text import case_value
 
 STYLES = {"improved": "bold green", "regressed": "bold red", "equivalent": "bold cyan"}
 
@@ -61,7 +62,10 @@ def _put_changes(page: Page, pair: PairComparison) -> None:
     for change in pair.changes:
         word, style = ("better", "green") if change.better else ("worse", "red")
         text = cell(f"  {word}  ", style)
-        page.put(text.append(cell(f"{change.before:.2f} → {change.after:.2f}  {change.id}")), indent=" " * 10)
+        page.put(
+            text.append(cell(f"{case_value(change.before)} → {case_value(change.after)}  {change.id}")),
+            indent=" " * 10,
+        )
         for label, reason in _reasons(change):
             page.put_indented(f"      {label}  ", reason)
     more = pair.worse + pair.better - len(pair.changes)
@@ -87,8 +91,8 @@ def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
             table.add_row(
                 slice_text(one.slice),
                 f"{result.cases:,}",
-                "–" if result.before is None else f"{result.before:.2f}",
-                "–" if result.after is None else f"{result.after:.2f}",
+                "–" if result.before is None else case_value(result.before),
+                "–" if result.after is None else case_value(result.after),
                 interval_text(result),
                 verdict,
             )

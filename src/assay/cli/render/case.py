@@ -13,7 +13,7 @@ from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.differences import differences
 from assay.results.reasons import criteria_of, is_failing, passed_of, reason_of
-from assay.stats.number_text import format_usd
+from assay.stats.number_text import case_value, format_usd
 
 MAX_CONTENT = 1_000  # characters of a content, and of a step
 LABEL = 14  # columns of a label
@@ -62,7 +62,7 @@ def headline(case: ShownCase) -> str:
     """`✗ lost-parcel, trial 2  score 0.30  340 ms  $0.0021`."""
     mark = "✓" if not case.failing else "✗" if case.measured else "?"
     parts = [f"{mark} {case.id}" + ("" if case.trial is None else f", trial {case.trial}")]
-    parts += [] if case.score is None else [f"score {case.score:.2f}"]
+    parts += [] if case.score is None else [f"score {case_value(case.score)}"]
     output: JSON = case.result["execution_context"]["output"] if case.result else {}
     metadata = output.get("metadata")
     about: JSON = metadata if is_object(metadata) else {}

@@ -28,7 +28,14 @@ from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.json_types import JSON
 from assay.runs.annotations import annotations, effective
 from assay.stats.intervals import METHOD_NAMES
-from assay.stats.number_text import cost_text, format_usd, milliseconds_text, range_text, score_text
+from assay.stats.number_text import (
+    case_value,
+    cost_text,
+    format_usd,
+    milliseconds_text,
+    range_text,
+    score_text,
+)
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
 NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -195,7 +202,7 @@ def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], hid
         if reason is None:
             continue
         mark = cell("✗", "red") if task.score is not None else cell("?", "yellow")
-        score = "–" if task.score is None else f"{task.score:.2f}"
+        score = "–" if task.score is None else case_value(task.score)
         if task.trials > 1:
             score += f" {task.trials_passed}/{task.trials}"
         table.add_row(mark, task.task_id, score, _one_line(reason.message))

@@ -11,6 +11,7 @@ from assay.fep.outputs.result_tables import encode_row
 from assay.ports import LOCAL_TENANT, Run
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, Verification
+from assay.stats.number_text import confidence_text
 
 MAX_RESULT, MAX_LINE = 2_000, 200  # characters of a result, and of the message of a failure
 QUESTIONS = {  # the reason why a run waits for a person, and the effect of --accept
@@ -73,7 +74,7 @@ def verdict_text(verdict: CriticVerdict) -> str:
     """`revise, by local.reader on the work of local.writer (spelling), confidence 90%`."""
     about = "its own work" if verdict.self_verified else f"the work of {verdict.actor_id}"
     keys = f" ({', '.join(verdict.criteria)})" if verdict.criteria else ""
-    confidence = "" if verdict.confidence is None else f", confidence {verdict.confidence:.0%}"
+    confidence = "" if verdict.confidence is None else f", confidence {confidence_text(verdict.confidence)}"
     return f"{verdict.verdict}, by {verdict.agent_id} on {about}{keys}{confidence}"
 
 

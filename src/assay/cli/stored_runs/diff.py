@@ -20,6 +20,7 @@ from assay.ports import CLOSED, Run
 from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import reason_of, short
 from assay.runs.find_run import find_run
+from assay.stats.number_text import case_value
 
 SHOWN = 10  # tasks without --limit
 TEXT = 300  # characters of a step or an answer
@@ -251,7 +252,7 @@ def _short(value: object) -> str:
 def _outcome(path: TaskPath) -> str:
     if path.passed is None:
         return "not measured"
-    score = "" if path.score is None or path.score in (0, 1) else f" {path.score:.2f}"
+    score = "" if path.score is None or path.score in (0, 1) else f" {case_value(path.score)}"
     return ("passed" if path.passed else "failed") + score
 
 

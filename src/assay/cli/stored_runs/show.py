@@ -27,6 +27,7 @@ from assay.results.tally import Tally
 from assay.runs.find_run import find_run
 from assay.runs.log_reader import all_events
 from assay.runs.run_names import title_of
+from assay.stats.number_text import confidence_text
 from assay.workflow.verification_report import verification_of
 
 
@@ -201,7 +202,7 @@ class WorkflowLog:
 
 
 def _confidence(payload: JSON) -> str:
-    return f", confidence {payload['confidence']:.0%}" if "confidence" in payload else ""
+    return f", confidence {confidence_text(payload['confidence'])}" if "confidence" in payload else ""
 
 
 def _content(payload: JSON, name: str) -> str:

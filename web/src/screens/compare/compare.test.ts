@@ -48,7 +48,7 @@ describe("a chart", () => {
 });
 
 test("a number is never shown as another one", () => {
-  expect([undefined, null, 0, 0.004, -0.25, 1234.5].map(valueText)).toEqual(["–", "–", "0.00", "0.0040", "−0.25", "1,235"]);
+  expect([undefined, null, 0, 0.004, -0.25, 1234.5].map(valueText)).toEqual(["–", "–", "0.00", "0.0040", "−0.25", "1,234"]);
   expect(differenceText(undefined, 1)).toBe("–");
   expect(differenceText(0.5, 0.25)).toBe("−0.25");
 });

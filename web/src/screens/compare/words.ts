@@ -1,7 +1,7 @@
 /** The words and signs of a comparison. */
 import type { Change, ChangeFilter, CompareVerdict, PairComparison } from "~/api/comparison";
 import type { Tone } from "~/ui";
-import { MISSING } from "~/ui/format";
+import { fixed, MISSING } from "~/ui/format";
 
 export const VERDICT_TONE: Record<CompareVerdict, Tone> = {
   improved: "pass",
@@ -54,8 +54,8 @@ export function filtersOf(pair: PairComparison): [ChangeFilter, string, number][
 /** A value of a case: two digits, more if it would look like another number. */
 export function valueText(value: number | null | undefined): string {
   if (value === null || value === undefined) return MISSING;
-  if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US").replace("-", "−");
-  const text = value.toFixed(2);
+  if (Math.abs(value) >= 1000) return Number(fixed(value, 0)).toLocaleString("en-US").replace("-", "−");
+  const text = fixed(value, 2);
   return (value !== 0 && Number(text) === 0 ? value.toPrecision(2) : text).replace("-", "−");
 }
 

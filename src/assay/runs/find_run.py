@@ -16,7 +16,7 @@ LIST_HINT = "`assay list` shows the stored runs"
 NO_RUNS = "no runs are stored here; `assay run` and `assay evaluate --save` store one"
 
 
-class RunSource(Protocol[R]):
+class RunLookup(Protocol[R]):
     """Runs of one place: a store, or a server. A method raises UsageError where there is no run."""
 
     async def latest(self, name: str | None) -> R:
@@ -40,7 +40,7 @@ class RunSource(Protocol[R]):
         ...
 
 
-async def resolve(source: RunSource[R], reference: str) -> R:
+async def resolve(source: RunLookup[R], reference: str) -> R:
     """The run that a reference names. UsageError: there is none or more than one."""
     word, _, of = reference.partition(":")
     if word in ("latest", "previous"):

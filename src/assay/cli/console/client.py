@@ -155,7 +155,7 @@ class _RemoteRun(NamedTuple):
 
 
 class _RemoteRuns:
-    """The runs of a server, as a `RunSource`. Every call blocks: the command has nothing else to do."""
+    """The runs of a server, as a `RunLookup`. Every call blocks: the command has nothing else to do."""
 
     def __init__(self, client: HostClient, noun: str, filter: dict[str, Any]) -> None:
         self._client, self._noun, self._filter = client, noun, filter

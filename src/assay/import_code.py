@@ -57,7 +57,7 @@ def load(target: str, path: str) -> Callable[..., Any]:
         found = import_object(target)
     except (Exception, SystemExit) as surprise:  # a module is foreign code
         raise UsageError(
-            f"{path}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"
+            f"{path}: {target!r}: expected code that can be loaded, got {type(surprise).__name__}: {surprise}"
         ) from surprise
     if not callable(found):
         raise UsageError(f"{path}: {target!r} is {type(found).__name__}: expected a function")

@@ -258,11 +258,11 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise UsageError(f"{path}: not TOML: {wrong}") from None
     except OSError as wrong:
-        raise UsageError(f"{path}: cannot be read: {wrong.strerror}") from None
+        raise UsageError(f"{path}: expected a file that can be read, got {wrong.strerror}") from None
     names = {field.name for field in msgspec.structs.fields(Settings)}
     for name in values:
         if name not in names:
-            raise UsageError(f"{path}: no setting {name!r}; there are {', '.join(sorted(names))}")
+            raise UsageError(f"{path}: there is no setting {name!r}; there are {', '.join(sorted(names))}")
     return values
 
 

@@ -304,7 +304,7 @@ def test_the_policy_of_the_host_is_stored_with_the_run():
 def test_a_host_without_detectors_does_not_offer_the_mode():
     async def main():
         async with eval_host(AGENT, registry=Registry(PLAIN)) as hosted:
-            with pytest.raises(EvalRefused, match="mode 'adversarial' is not offered here"):
+            with pytest.raises(EvalRefused, match="there is no mode 'adversarial' here"):
                 await hosted.run(suite(*TASKS), **MODE)
 
     asyncio.run(main())

@@ -200,7 +200,7 @@ REFUSALS = [
     (lambda a, b: assay.compare(a, pandas.DataFrame({"x": [1]})), "b: expected a table of results"),
     (lambda a, b: assay.compare(a, shuffled(b.to_pandas())), "the checks of case 'c0' are apart"),
     (lambda a, b: assay.compare(a, odd(b.to_pandas())), "b: row 0.extra: not JSON"),
-    (lambda a, b: assay.gate(a, baseline=a), "itself; name another run"),
+    (lambda a, b: assay.gate(a, baseline=a), "expected another run, got "),
     (lambda a, b: assay.gate(a, preset="soft"), "preset: expected strict, balanced, lenient, got 'soft'"),
     (lambda a, b: assay.gate(a, policy={"minimum": 1}), "policy: Object contains unknown field `minimum`"),
     (lambda a, b: assay.gate(a, policy={"require": "improved"}), "the policy requires improved"),

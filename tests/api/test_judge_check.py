@@ -90,7 +90,7 @@ def _encoded(value):
     ("labels", "options", "message"),
     [
         ("human_c", {"check": "careful"}, "labels='human_c': no case has a label there"),
-        ("human_a", {}, "no check of these results asks a judge"),
+        ("human_a", {}, "there is no check in these results that asks a judge"),
         ([], {"check": "careful"}, "labels: expected a member of the cases"),
         ([7], {"check": "careful"}, "labels[0]: expected a member of the cases"),
         ("human_a", {"check": "vibes"}, "check: no check of these results is called 'vibes'"),

@@ -73,7 +73,7 @@ def test_a_report_has_the_id_and_the_start_of_the_evaluation_or_none(runs):
     table = assay.report(runs[1].to_pandas())
     assert "| run |" not in table
     assert "| created |" not in table
-    with pytest.raises(UsageError, match="is named twice"):
+    with pytest.raises(UsageError, match="expected runs that differ"):
         assay.report(runs[1], runs[1])
 
 
@@ -131,7 +131,10 @@ def test_results_that_are_not_complete_have_no_verdict(runs):
         (lambda a: assay.report(a, limit=0), "limit: expected 1 to 20000, got 0"),
         (lambda a: assay.report("nothing"), "there is no run 'nothing'"),
         (lambda a: assay.report(a, 7), "b: expected a result"),
-        (lambda a: assay.report(a, output="no/folder/report.md"), "no/folder/report.md: cannot be written"),
+        (
+            lambda a: assay.report(a, output="no/folder/report.md"),
+            "no/folder/report.md: expected a file that can be written",
+        ),
         (lambda a: assay.report([odd(a)]), "a: expected a result with execution_context and check_results"),
         (lambda a: assay.history(SUITE["suiteId"], limit=0), "limit: expected 1 to 1000, got 0"),
         (lambda a: assay.history("missing.yaml"), "missing.yaml: there is no such file"),

@@ -32,7 +32,7 @@ COMPARE = [  # option, value, the words of the command, of the library and of a 
 OTHERS = [  # the command, the same in Python, the words of both
     (("gate", "b.jsonl", "--preset", "soft"), lambda: assay.gate("b.jsonl", preset="soft"), "--preset: ", "preset: "),
     (("gate", "b.jsonl", "--min", "nan"), lambda: assay.gate("b.jsonl", min=float("nan")), "--min: ", "min: "),
-    (("gate", "b.jsonl", "--baseline", "./b.jsonl"), lambda: assay.gate("b.jsonl", baseline="./b.jsonl"), "--baseline ./b.jsonl: it is", "baseline='./b.jsonl': it is"),
+    (("gate", "b.jsonl", "--baseline", "./b.jsonl"), lambda: assay.gate("b.jsonl", baseline="./b.jsonl"), "--baseline ./b.jsonl: expected another run", "baseline='./b.jsonl': expected another run"),
     (("gate", "b.jsonl", "--policy", "improved.json"), lambda: assay.gate("b.jsonl", policy="improved.json"), "expected --baseline, the", "expected baseline=, the"),
     (("gate", "b.jsonl", "--metric", "latency_ms", "--min", "1"), lambda: assay.gate("b.jsonl", metric="latency_ms", min=1), "--baseline compares", "baseline= compares"),
     (("gate", "b.jsonl", "--metric", "latency_ms:p95"), lambda: assay.gate("b.jsonl", metric="latency_ms:p95"), "assay compare compares", "assay.compare compares"),

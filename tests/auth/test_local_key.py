@@ -110,7 +110,7 @@ def a_folder(path):
 async def test_a_local_key_must_be_a_file(tmp_path, put):
     store = MemoryStore()
     put(tmp_path / "local-key")
-    with pytest.raises(UsageError, match="not a regular file"):
+    with pytest.raises(UsageError, match="expected a regular file"):
         await local_key(store, tmp_path, NOW)
     assert os.listdir(tmp_path) == ["local-key"]
     assert await list_keys(store) == []
@@ -118,7 +118,7 @@ async def test_a_local_key_must_be_a_file(tmp_path, put):
 
 async def test_an_impossible_home_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFailure, match="cannot create the folder"):
+    with pytest.raises(EnvironmentFailure, match="expected a folder that can be created"):
         await local_key(MemoryStore(), tmp_path / "file", NOW)
 
 

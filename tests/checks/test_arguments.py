@@ -169,7 +169,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
     [
         (
             {"type": "vibes", "arguments": {}},
-            ["checks[0].type: no check 'vibes'; there are answer_relevance, contains, "],
+            ["checks[0].type: there is no check 'vibes'; there are answer_relevance, contains, "],
         ),
         (
             {"type": "regex", "version": "one", "arguments": {}},
@@ -181,7 +181,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
         ),
         (
             {"type": "regex", "version": "2.0.0", "arguments": {"text": "a", "pattern": "a"}},
-            ["checks[0].version: no check 'regex@2.0.0'; there are regex@1.0.0"],
+            ["checks[0].version: there is no check 'regex@2.0.0'; there are regex@1.0.0"],
         ),
         (
             {"type": "contains", "arguments": {"txt": "a", "phrases": []}},
@@ -313,7 +313,7 @@ def test_a_deferred_check_is_imported_when_its_type_is_used():
     assert registry.find("refusal", None).type == "refusal"
     with pytest.raises(ModuleNotFoundError):
         registry.find("away", None)
-    with pytest.raises(UsageError, match=r"are both refusal@2\.0\.0"):
+    with pytest.raises(UsageError, match=r"got refusal@2\.0\.0"):
         Registry(deferred={"refusal": table["refusal"]}).with_checks(
             [
                 type(

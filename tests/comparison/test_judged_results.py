@@ -204,7 +204,7 @@ REFUSED = [
     (
         ["twice.csv"],
         {},
-        "twice.csv:3: the case 'a' has a label before; another annotator has a column or a file",
+        "twice.csv:3: the case 'a' has a label twice; another annotator has a column or a file",
     ),
     (["names.csv"], {}, "expected a column id or test_case_id with the id of the case, got name, passed"),
     (
@@ -243,16 +243,19 @@ def test_labels_that_cannot_be_used_are_refused(labels, options, message):
 @pytest.mark.parametrize(
     ("checks", "message"),
     [
-        ([check_result(True)], "no check of these results asks a judge; the checks are contains"),
+        (
+            [check_result(True)],
+            "there is no check in these results that asks a judge; the checks are contains",
+        ),
         (
             [judged(True), check_result(True, type="safety_judge")],
-            "these results have 2 judges; name one of them: check='llm_judge' or check='safety_judge'",
+            "expected one judge, these results have 2; name one of them: check='llm_judge' or check='safety_judge'",
         ),
         ([judged(True), judged(False)], "name one of them: check='llm_judge #1' or check='llm_judge #2'"),
         ([judged(None)], "llm_judge has no answer to compare: it was not measured in any of 1 cases"),
         (
             [check_result(None, type="llm_judge", response={"score": 0.3})],
-            "the judge gives a number and neither a pass nor a fail; bar=N",
+            "expected a judge that passes or fails, got one that gives a number; bar=N",
         ),
         (
             [check_result(None, type="llm_judge", response={"tone": "x"})],

@@ -281,11 +281,11 @@ def test_the_two_patterns_of_the_text_run():
         ((cases("a"), outputs("a")), r"test_cases\[0\].checks: there are no checks"),
         (
             ([{**cases("a")[0], "checks": [EQUAL]}], outputs("a"), [EQUAL]),
-            "both this case and the request have checks",
+            "expected checks in this case or in the request, got both",
         ),
         (
             ([{**cases("a")[0], "checks": [check("vibes")]}], outputs("a")),
-            r"test_cases\[0\].checks\[0\].type: no check",
+            r"test_cases\[0\].checks\[0\].type: there is no check",
         ),
         (
             ([{"id": "a"}], outputs("a"), [EQUAL]),
@@ -580,7 +580,7 @@ def test_whatever_has_a_length_is_a_list():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (Whole, "with_checks() takes a list of checks, such as [Whole]"),
+        (Whole, "with_checks(): expected a list of checks, such as [Whole]"),
         ([int], "int is not a check: expected a subclass of assay.Checker"),
         ([Whole(text=assay.Text("a"))], "is not a check: expected a subclass of assay.Checker"),
     ],

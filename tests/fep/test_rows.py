@@ -164,5 +164,5 @@ def test_parquet_rows(tmp_path):
     )
     assert [one.check_results[0].status for one in result.results] == ["error", "completed"]
     (tmp_path / "b.parquet").write_text(json.dumps(rows))
-    with pytest.raises(assay.Refusal, match=r"b\.parquet: cannot be read as Parquet"):
+    with pytest.raises(assay.Refusal, match=r"b\.parquet: expected a Parquet file"):
         assay.load_contexts(tmp_path / "b.parquet")

@@ -54,13 +54,13 @@ def changed(at, data):
         (GOOD + b"x", "tarball_gunzip_failed", "1 bytes follow"),
         (GOOD + GOOD, "tarball_gunzip_failed", "follow"),  # a second member would be hidden content
         (gzip.compress(b""), "tarball_tar_parse_failed", "no end mark"),
-        (gzip.compress(RAW[:513]), "tarball_tar_parse_failed", "pack.json: the archive is cut off"),
+        (gzip.compress(RAW[:513]), "tarball_tar_parse_failed", "pack.json: expected the whole file"),
         (gzip.compress(RAW[:1024]), "tarball_tar_parse_failed", "no end mark"),
         (gzip.compress(RAW[:2048] + bytes(512)), "tarball_tar_parse_failed", "two empty blocks"),
         (gzip.compress(RAW + b"x" * 512), "tarball_tar_parse_failed", "two empty blocks"),
         (changed(0, b"Pack"), "tarball_tar_parse_failed", "checksum"),
         (changed(257, b"posix"), "tarball_tar_parse_failed", "USTAR"),
-        (changed(515, b"x"), "tarball_tar_parse_failed", "pack.json: bytes follow"),  # hidden in the padding
+        (changed(515, b"x"), "tarball_tar_parse_failed", "pack.json: expected padding"),  # hidden in the padding
         (tarball(("a\xff.md", b""), format=tarfile.GNU_FORMAT), "tarball_tar_parse_failed", "USTAR"),
         (tarball(("a", b"1"), ("a", b"2")), "tarball_tar_parse_failed", "a: expected one file"),
         (tarball(("../a", b"")), "tarball_path_traversal", "'..'"),

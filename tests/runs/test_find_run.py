@@ -63,7 +63,7 @@ async def test_a_reference_finds_its_run(stored):
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        ("run-", "'run-' is the beginning of 4 run ids"),
+        ("run-", "'run-': expected the beginning of one run id, got that of 4"),
         ("model-z", "there is no run 'model-z'; did you mean 'model-b'? `assay list` shows"),
         ("other", "there is no run 'other'; `assay list` shows the stored runs"),
         ("latest:suite.c", "no run of 'suite.c' is stored here"),

@@ -134,7 +134,7 @@ async def test_a_run_with_an_unknown_check_ends_and_is_read(host):
     await other.executor.open()
     failed = await other.executor.wait(run.id)
     assert failed.status == "failed"
-    assert failed.metadata["error"].startswith("checks[0].type: no check 'stuck'; there are")
+    assert failed.metadata["error"].startswith("checks[0].type: there is no check 'stuck'; there are")
     for run in (failed, await other.store.run(stopped.id)):
         cases = [json.loads(line) async for line in other.service.results(run)]
         assert len(cases) == 30

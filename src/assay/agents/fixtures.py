@@ -172,7 +172,12 @@ def read_seeds(seeds: Sequence[Mapping[str, Any]], path: str = "memorySeed") -> 
     seen: set[str] = set()
     for at, entry in enumerate(entries):
         if entry.id in seen:
-            problems.append(Problem(f"{path}[{at}].id", f"an earlier seed has the id {entry.id!r}"))
+            problems.append(
+                Problem(
+                    f"{path}[{at}].id",
+                    f"expected an id of its own, got {entry.id!r}, which an earlier seed has",
+                )
+            )
         seen.add(entry.id)
     if problems:
         raise InvalidRequest(problems)

@@ -65,7 +65,7 @@ def _problems(schema: dict[str, Any], value: Any, path: str) -> list[Problem]:
     try:
         validator = validator_for(msgspec.json.encode(schema))
     except ValueError as wrong:
-        return [Problem(path, f"the hand-off schema is invalid: {wrong}")]
+        return [Problem(path, f"expected a JSON Schema for the hand-off, got {wrong}")]
     try:
         return [Problem(path + format_path(one.path), one.message) for one in validator.errors(value, SHOWN)]
     except ValueFault as beyond:

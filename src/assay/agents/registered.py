@@ -86,7 +86,9 @@ class TenantAgents:
             many = len([key async for key in read_documents(self._store, tenant, KIND)])
             if many >= MOST:
                 raise InvalidRequest(
-                    Problem("agentId", f"a tenant may register {MOST} agents: remove one that is not used")
+                    Problem(
+                        "agentId", f"expected at most {MOST} agents of a tenant: remove one that is not used"
+                    )
                 )
             counted = [RequireCount(tenant=tenant, kind=KIND, count=many)]
         version = 0 if known is None else known.version

@@ -209,7 +209,10 @@ class AgentEvaluation:
             until = time.monotonic() + 1.5 * self.executor.lease
             while (claimed := await self._claim(source)) is None:
                 if time.monotonic() > until:
-                    raise UsageError(f"--resume: {source.id} is running in another process; wait for its end")
+                    raise UsageError(
+                        f"--resume: expected a run that has stopped, got {source.id}, which another process runs;"
+                        " wait for its end"
+                    )
                 await asyncio.sleep(INTERVAL)
         self.executor.start(claimed)
         return claimed

@@ -57,7 +57,7 @@ def agent_for(agent: Any, outputs: Any, trials: Any, settings: Settings) -> Agen
             Problem("outputs", "expected one output for each case, or an agent that answers them")
         )
     if agent is not None and outputs is not None:
-        problems.append(Problem("outputs", "the agent answers the cases: give outputs or an agent, not both"))
+        problems.append(Problem("outputs", "expected outputs or an agent, got both"))
     valid = isinstance(trials, int) and not isinstance(trials, bool) and 1 <= trials <= MAX_TRIALS
     if not valid or (agent is None and trials != 1):
         expected = f"a whole number from 1 to {MAX_TRIALS}" if agent is not None else "an agent to repeat"

@@ -69,7 +69,7 @@ def gate(
             if first is not None and first.is_same(source):
                 name = baseline if isinstance(baseline, str) else first.name
                 raise UsageError(
-                    f"{place_of('baseline', name)}: it is {source.name} itself; name another run"
+                    f"{place_of('baseline', name)}: expected another run, got {source.name} itself"
                 )
             return await decide_sources(source, first, rules, read, allow_partial=allow_partial)
 

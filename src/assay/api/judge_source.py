@@ -95,7 +95,9 @@ class JudgeSource:
     def _with_other_labels(self, judged: JudgedCases) -> JudgedCases:
         """The tasks of an agent eval with the labels of the query instead of those that are stored with the run."""
         if self._query.check is not None:
-            raise UsageError(f"{place_of('check')}: an agent eval has one judge, that of its rubrics")
+            raise UsageError(
+                f"{place_of('check')}: expected none with an agent eval, which has one judge, that of its rubrics"
+            )
         labels = self._query.labels
         if not labels:
             return judged

@@ -48,7 +48,7 @@ async def find_suite(
         definition = agent.definition if isinstance(agent, PackedAgent) else None
         if definition is None or not definition.suite_path:
             raise UsageError(
-                f"assay run needs a SUITE: agent {agent.card.agent_id} has none of its own;"
+                f"expected a SUITE, because agent {agent.card.agent_id} has none of its own;"
                 " assay run suite.yaml --agent module:function"
             )
         return await resolver.resolve(

@@ -123,7 +123,9 @@ def _write(name: str, data: bytes) -> None:
     try:
         Path(name).write_bytes(data)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{name}: cannot be written: {wrong.strerror}") from None
+        raise EnvironmentFailure(
+            f"{name}: expected a file that can be written, got {wrong.strerror}"
+        ) from None
 
 
 async def _read(request: ReportRequest, *, details: bool) -> Report:
@@ -131,9 +133,9 @@ async def _read(request: ReportRequest, *, details: bool) -> Report:
     async with _open(request.runs, request.tenant) as (store, runs):
         for at, run in enumerate(runs):
             if run.id in [one.id for one in runs[:at]]:
-                raise UsageError(f"{run.id} is named twice")
+                raise UsageError(f"expected runs that differ, got {run.id} twice")
             if run.tenant != runs[0].tenant:
-                raise UsageError(f"{run.id} and {runs[0].id} are of different tenants")
+                raise UsageError(f"expected runs of one tenant, got {run.id} and {runs[0].id} of two")
         evaluations = EvaluationService(store, STANDARD, Services(limits=settings.load().limits))
         found = await read_report(evaluations, runs, datetime.now(UTC), options)
         for run, shown in zip(runs, found.runs, strict=True):

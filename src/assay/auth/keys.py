@@ -89,7 +89,9 @@ DEFAULT: frozenset[str] = frozenset(SCOPES) - DEPLOY
 def problems_of(scopes: Iterable[str]) -> list[Problem]:
     """One problem that names all unknown scopes."""
     unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys() - RESERVED))
-    return [Problem("scope", f"no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []
+    return (
+        [Problem("scope", f"there is no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []
+    )
 
 
 KIND = "key"
@@ -181,7 +183,9 @@ async def revoke(store: Store, id: str, *, tenant: str | None = None, now: datet
     With a tenant, another tenant's key is NotFound, like an unknown one.
     """
     if not (match := _ID.fullmatch(id)):  # perhaps a whole key, which must not be repeated
-        raise NotFound(f"no key has this id; expected the 8 characters after {PREFIX}")
+        raise NotFound(
+            f"expected the id of a key, the 8 characters after {PREFIX}; `assay admin key list` shows them"
+        )
     while True:
         document = await store.document("", KIND, match[1])
         stored = _decode_key(document) if document else None

@@ -41,7 +41,9 @@ async def local_key(store: Store, directory: Path, now: datetime) -> LocalKey:
         return await local_key(store, directory, now)
     except OSError as wrong:
         await revoke(store, key.id, now=now)
-        raise EnvironmentFailure(f"{path}: cannot be written: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(
+            f"{path}: expected a file that can be written, got {wrong.strerror}"
+        ) from wrong
     return LocalKey(path, text, created=True)
 
 
@@ -50,7 +52,9 @@ def make_private(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{directory}: cannot create the folder: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(
+            f"{directory}: expected a folder that can be created, got {wrong.strerror}"
+        ) from wrong
 
 
 async def _is_valid(store: Store, text: str, now: datetime) -> bool:
@@ -65,12 +69,12 @@ def _read(path: Path) -> str | None:
     """Return the file's text, or None if there is no file. It must be a regular file that other users cannot read."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise UsageError(f"{path} is not a regular file; remove it, and the next start creates one")
+            raise UsageError(f"{path}: expected a regular file; remove it, and the next start creates one")
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as wrong:
-        raise EnvironmentFailure(f"{path}: cannot be read: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"{path}: expected a file that can be read, got {wrong.strerror}") from wrong
     try:
         mode = stat.S_IMODE(os.fstat(file).st_mode)
         text = os.read(file, MAX_BYTES).decode("utf-8", "replace").strip()
@@ -78,8 +82,8 @@ def _read(path: Path) -> str | None:
         os.close(file)
     if mode & 0o077:
         raise UsageError(
-            f"{path} is readable by other users (mode {mode:03o}). If no other user can have read the key: "
-            f"chmod 600 {path}. "
+            f"{path}: expected a file that only its owner reads, got mode {mode:03o}. If no other user can have "
+            f"read the key: chmod 600 {path}. "
             f"Otherwise: assay admin key revoke {id_in(text) or 'ID'}, remove the file, and the next start "
             "creates another"
         )
@@ -107,7 +111,7 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
 def default_database_url(home: Path) -> str:
     """The address of the embedded database, in a folder that only this user can read."""
     if "?" in str(home):
-        raise UsageError(f"home: {str(home)!r} cannot hold a database, because its path contains '?'")
+        raise UsageError(f"home: expected a path without '?', because it holds a database; got {str(home)!r}")
     make_private(home)
     return f"sqlite:///{home / 'assay.db'}"
 

@@ -59,7 +59,7 @@ def _from_file(path: str) -> bytes:
         with Path(path).open("rb") as file:
             return _check_size(file.read(MAX_BYTES + 1), path)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{path}: cannot be read: {wrong.strerror}") from None
+        raise EnvironmentFailure(f"{path}: expected a file that can be read, got {wrong.strerror}") from None
 
 
 def _from_address(address: str, *, seconds: float) -> bytes:
@@ -71,7 +71,9 @@ def _from_address(address: str, *, seconds: float) -> bytes:
         wrong.close()
         raise EnvironmentFailure(f"{address}: answers {wrong.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as wrong:
-        raise EnvironmentFailure(f"{address}: cannot be fetched: {wrong or type(wrong).__name__}") from None
+        raise EnvironmentFailure(
+            f"{address}: expected a key set, got {wrong or type(wrong).__name__}"
+        ) from None
 
 
 def _read(answer: Any, address: str, seconds: float) -> bytes:

@@ -103,14 +103,16 @@ def read_keys(setting: Secret) -> dict[str, bytes]:
             text = path.read_text("ascii")
         except (OSError, UnicodeDecodeError) as wrong:
             why = wrong.strerror if isinstance(wrong, OSError) else "it is not ASCII"
-            raise UsageError(f"evidence_key: {path} cannot be read: {why}") from None
+            raise UsageError(f"evidence_key: {path}: expected a file that can be read, got {why}") from None
     keys: dict[str, bytes] = {}
     for number, part in enumerate(filter(None, (one.strip() for one in re.split(r"[,\s]+", text))), 1):
         id, colon, encoded = part.partition(":")
         if not colon or not _ID.fullmatch(id):
             raise UsageError(f"evidence_key: key {number}: {_EXPECTED}")
         if id in keys:
-            raise UsageError(f"evidence_key: key {number}: there are two of the id {id!r}")
+            raise UsageError(
+                f"evidence_key: key {number}: expected an id of its own, got {id!r}, which another key has"
+            )
         keys[id] = _decode_key(encoded, f"evidence_key: key {id!r}")
     if not keys:
         raise UsageError(f"evidence_key: there is no key in it; {_EXPECTED}")

@@ -99,7 +99,7 @@ def bind(check: Check, registry: Registry, check_path: str, services: Services |
         fields = fields_of(checker)
     except Exception as surprise:  # the fields are foreign code: one may have an unsupported type
         raise InvalidRequest(
-            Problem(check_path, f"the arguments of {checker.type} cannot be read: {surprise}")
+            Problem(check_path, f"expected arguments that {checker.type} can read, got {surprise}")
         ) from surprise
     if checker.default_paths:
         check = msgspec.structs.replace(check, arguments={**checker.default_paths, **check.arguments})
@@ -177,8 +177,8 @@ def _secrets(
             UNSET,
             check.arguments.get(field.name),
         ):
-            reason = "it holds a secret, and the server stores requests"
-            yield Problem(f"{path}.{field.name}", f"{reason}; the operator must configure the secret instead")
+            message = "expected no secret, which the server would store; the operator configures it instead"
+            yield Problem(f"{path}.{field.name}", message)
 
 
 def _find_checker(check: Check, registry: Registry, path: str) -> tuple[type[Checker], tuple[Problem, ...]]:

@@ -50,7 +50,7 @@ def function_checker(function: Callable[..., Any]) -> type[FunctionCheck]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as wrong:
-        raise UsageError(f"{name}: its parameters cannot be read: {wrong}") from None
+        raise UsageError(f"{name}: expected parameters that can be read, got {wrong}") from None
     if not parameters or any(one.kind in _SPECIAL for one in parameters):
         known = ", ".join(PATHS)
         raise UsageError(

@@ -46,7 +46,7 @@ class Registry:
 
     def with_checks(self, checkers: Iterable[type[Checker]]) -> Self:
         if not isinstance(checkers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"with_checks() takes a list of checks, such as [{_name(checkers)}]")
+            raise UsageError(f"with_checks(): expected a list of checks, such as [{_name(checkers)}]")
         extended = type(self)()
         extended._deferred = dict(
             self._deferred
@@ -114,8 +114,8 @@ class Registry:
         other = by_version.setdefault(precedence(checker.version), checker)
         if other is not checker:
             raise UsageError(
-                f"{name} and {other.__module__}:{other.__qualname__} are both {checker.type}@{checker.version};"
-                " give one of them another type or version"
+                f"{name} and {other.__module__}:{other.__qualname__}: expected two types or versions, got"
+                f" {checker.type}@{checker.version} twice"
             )
 
 
@@ -168,7 +168,9 @@ def _load_checker(source: str, load: Any) -> type[Checker]:
     try:
         checker = load()
     except (Exception, SystemExit) as surprise:  # a module is foreign code: every failure becomes a message
-        raise UsageError(f"{source} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
+        raise UsageError(
+            f"{source}: expected code that can be loaded, got {type(surprise).__name__}: {surprise}"
+        ) from surprise
     if is_function(checker):
         return function_checker(checker)
     if not _is_check(checker):

@@ -23,6 +23,7 @@ from assay.cli.console.console import echo, echo_err, echo_err_plain
 from assay.cli.console.help import APP, HELP
 from assay.cli.console.option_groups import OPTION_GROUPS, format_groups
 from assay.cli.console.options import Group
+from assay.cli.console.usage import usage_message
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.errors.door import enter
 from assay.errors.exit_codes import ERROR, PASSED, USAGE
@@ -266,16 +267,14 @@ def _echo_last(*lines: str) -> None:
 
 
 def _show_usage(error: Any) -> None:
-    """Print the usage and the error, escaped: a file name or an option may hold any character."""
-    text = io.StringIO()
-    error.show(text)
-    with suppress(OSError):
-        for line in text.getvalue().removesuffix("\n").split("\n"):
+    """Print the error of a command line, or the help, escaped: an option may hold any character."""
+    message = error.format_message()
+    if not message.startswith("Usage: "):
+        _echo_last(usage_message(error))
+        return
+    with suppress(OSError):  # the help, for a command without arguments
+        for line in message.split("\n"):
             echo_err_plain(line)
-        if getattr(error, "option_name", None) == "--server":
-            echo_err_plain(
-                "This verb reads the store of this machine: run it on the host, or set database_url to its database."
-            )
 
 
 def _traceback_line(bug: Exception) -> str:

@@ -156,7 +156,7 @@ class JudgedResults:
             raise InvalidRequest("nothing can be checked: there are no results")
         if names:
             raise UsageError(
-                f"these results have {len(names)} judges; name one of them:"
+                f"expected one judge, these results have {len(names)}; name one of them:"
                 f" {_listed([hint_of('check', one) for one in names], ' or ')}"
             )
         known = f"the checks are {_listed(self._checks)}" if self._checks else "they have no checks"
@@ -165,7 +165,8 @@ class JudgedResults:
                 f"{place_of('check')}: no check of these results is called {self._check!r}; {known}"
             )
         raise UsageError(
-            f"no check of these results asks a judge; {known}, and {hint_of('check', 'NAME')} names one of them"
+            f"there is no check in these results that asks a judge; {known},"
+            f" and {hint_of('check', 'NAME')} names one of them"
         )
 
     def _no_answer(self, label: str, answers: dict[str, _Answer]) -> str:
@@ -182,7 +183,7 @@ class JudgedResults:
         number = number_of(value)
         if number is not None and not self._member and self._bar is None:
             raise UsageError(
-                "the judge gives a number and neither a pass nor a fail;"
+                "expected a judge that passes or fails, got one that gives a number;"
                 f" {hint_of('bar', 'N', 'N')} says from which number on it is a pass"
             )
         return number is None or self._bar is None

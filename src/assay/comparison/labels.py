@@ -107,7 +107,7 @@ def _file_labels(name: str, column: str | None, limits: Limits) -> dict[str, Any
                 raise InvalidRequest(
                     Problem(
                         item.location,
-                        f"the case {preview(key)} has a label before; another annotator has a column or a file of"
+                        f"the case {preview(key)} has a label twice; another annotator has a column or a file of"
                         " their own",
                     )
                 )

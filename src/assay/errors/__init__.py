@@ -136,7 +136,7 @@ class UnknownCheck(InvalidRequest):
     def __init__(self, path: str, type: str, version: str | None, others: str) -> None:
         self.type, self.version = type, version
         name = f"{type}@{version}" if version else type
-        super().__init__(Problem(path, f"no check {name[:200]!r}{others}"))
+        super().__init__(Problem(path, f"there is no check {name[:200]!r}{others}"))
 
 
 class BadLine(InvalidRequest):

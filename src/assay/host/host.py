@@ -119,8 +119,8 @@ def host_executor(settings: Settings, store: Store, kinds: Iterable[RunKind]) ->
         return parts.build_executor(settings, store, kinds, attempts=settings.limits.max_run_attempts)
     if not settings.database_url.startswith("postgresql"):
         raise UsageError(
-            "settings: engine: workers share runs through PostgreSQL; set database_url (ASSAY_DATABASE_URL) to"
-            " postgresql://…, or engine to 'local'"
+            "settings: engine: expected PostgreSQL, through which workers share runs; set database_url"
+            " (ASSAY_DATABASE_URL) to postgresql://…, or engine to 'local'"
         )
     by_name = {kind.name: kind for kind in kinds}
     engine = InlineEngine(lambda name, unit: by_name[name].perform(unit))

@@ -241,8 +241,7 @@ async def open_worker(
     """Open the store and a worker for every kind of run. It stops within `stop` seconds, and leaves the rest."""
     if not settings.database_url.startswith("postgresql"):
         raise UsageError(
-            "workers share runs through PostgreSQL: set database_url (ASSAY_DATABASE_URL) to "
-            "postgresql://…; with SQLite,"
+            "database_url (ASSAY_DATABASE_URL): expected postgresql://…, through which workers share runs; with SQLite,"
             " `assay serve` executes its runs itself"
         )
     try:

@@ -114,7 +114,7 @@ def other_members(context: dict[str, Any]) -> list[Problem]:
     """The problems of the members that a context does not have."""
     unknown = (name for name in context if name not in ("test_case", "output"))
     return [
-        Problem(str(name), "a context holds test_case and output and nothing else")
+        Problem(str(name), "a context has no such member; it has test_case and output")
         for name in islice(unknown, MOST_PROBLEMS)
     ]
 
@@ -215,7 +215,12 @@ def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes,
         return (
             None,
             b"",
-            [Problem(join_path(path, path_of_unencodable(value)), "nested too deeply, or inside itself")],
+            [
+                Problem(
+                    join_path(path, path_of_unencodable(value)),
+                    "expected a value that is not nested so deeply, or inside itself",
+                )
+            ],
         )
     if maybe_deep(encoded, limits) and depth(document) > limits.max_depth:
         return None, b"", [Problem(join_path(path, deepest_path(document, 1)), too_deep(limits))]

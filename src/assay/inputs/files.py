@@ -87,13 +87,15 @@ def open_file(name: str, *, compressed: bool) -> Generator[IO[bytes]]:
     except FileNotFoundError:
         raise UsageError(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise UsageError(f"{name}: this is a folder; expected a file") from None
+        raise UsageError(f"{name}: expected a file, got a folder") from None
     except PermissionError:
-        raise UsageError(f"{name}: permission to read it is denied") from None
+        raise UsageError(f"{name}: expected a file that can be read, got Permission denied") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as wrong:
         raise EnvironmentFailure(f"{name}: the gzip data is broken: {wrong}") from None
     except OSError as wrong:
-        raise EnvironmentFailure(f"{name}: cannot be read: {wrong.strerror or wrong}") from None
+        raise EnvironmentFailure(
+            f"{name}: expected a file that can be read, got {wrong.strerror or wrong}"
+        ) from None
 
 
 def check_readable(name: str) -> None:
@@ -269,7 +271,7 @@ def _parse_json(data: bytes, path: str) -> Any:
         line = data[: _byte_offset(wrong)].rstrip().count(b"\n") + 1
         raise BadLine(f"{path}:{line}" if line > 1 else path, [Problem("", not_json(data, wrong))]) from None
     except RecursionError:
-        raise BadLine(path, [Problem("", "nested too deeply to be read")]) from None
+        raise BadLine(path, [Problem("", "expected a value that is not nested so deeply")]) from None
     if twice is not None:
         raise BadLine(path, [Problem(twice, TWICE)])
     return document
@@ -302,7 +304,9 @@ def _rows(
             (column for at, column in enumerate(header) if column and column in header[:at]), None
         )
         if duplicate is not None:
-            raise BadLine(f"{name}:1", [Problem("", f"two columns are called {duplicate!r}")])
+            raise BadLine(
+                f"{name}:1", [Problem("", f"expected columns with different names, got {duplicate!r} twice")]
+            )
         # without those of a spreadsheet after the last name; a table of pandas has its index in one without a name
         columns = tuple(
             dict.fromkeys(header[: max((at for at, one in enumerate(header, 1) if one), default=0)])
@@ -371,10 +375,10 @@ def _set_cell(document: dict[str, Any], column: str, value: Any) -> Problem | No
     for name in outer:
         inner = document.setdefault(name, {})
         if not is_object(inner):
-            return Problem(column, f"column {name!r} holds a value, so it cannot also hold members")
+            return Problem(column, f"expected a column {name!r} or columns for its members, got both")
         document = inner
     if last in document:
-        return Problem(column, "another column has already set this member")
+        return Problem(column, "expected one column for this member, got two")
     document[last] = value
     return None
 
@@ -395,4 +399,4 @@ def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[Cells, tuple[str,
             for row in batch.to_pylist():
                 yield read_cells(row), columns
     except arrow.ArrowException as wrong:
-        raise EnvironmentFailure(f"{name}: cannot be read as Parquet: {wrong}") from None
+        raise EnvironmentFailure(f"{name}: expected a Parquet file, got {wrong}") from None

@@ -119,7 +119,10 @@ class _DocumentBuilder:
             self._name_member(value)
             return
         if self._unfinished[event.anchor]:
-            raise BadLine(self._name, [Problem("", "an alias refers to a collection that contains it")])
+            raise BadLine(
+                self._name,
+                [Problem("", "expected an alias of another collection, got one of the collection around it")],
+            )
         if event.anchor not in self._anchors:
             raise _InvalidYaml(f"not YAML: found undefined alias {event.anchor!r}")
         value, size = self._anchors[event.anchor]

@@ -125,12 +125,14 @@ def _members(archive: bytes, limits: PackLimits) -> Iterator[tuple[str, bytes]]:
         at += BLOCK
         if at + size > len(archive):
             raise PackRefused(
-                "tarball_tar_parse_failed", Problem(path, "the archive is cut off in this file")
+                "tarball_tar_parse_failed",
+                Problem(path, "expected the whole file, got an archive that is cut off in it"),
             )
         padded = -(-size // BLOCK) * BLOCK
         if any(archive[at + size : at + padded]):
             raise PackRefused(
-                "tarball_tar_parse_failed", Problem(path, "bytes follow the end of this file, got no padding")
+                "tarball_tar_parse_failed",
+                Problem(path, "expected padding after the end of this file, got other bytes"),
             )
         yield path, archive[at : at + size]
         at += padded
@@ -156,7 +158,9 @@ def _header(header: bytes, at: int) -> tuple[str, int]:
         )
     total = sum(header) - sum(header[148:156]) + 8 * ord(" ")
     if _number(fields[6], at) != total:
-        raise PackRefused("tarball_tar_parse_failed", Problem(path, "the checksum of its header is wrong"))
+        raise PackRefused(
+            "tarball_tar_parse_failed", Problem(path, "expected the checksum of its header, got another")
+        )
     kind = fields[7]
     if kind not in (b"0", b"\0"):
         code = "tarball_path_traversal" if kind in LINKS else "tarball_tar_parse_failed"
@@ -279,7 +283,10 @@ def read_version_manifest(data: bytes, origin: str) -> ExpectedDigest:
     if document.get("yanked"):
         reason = str(document.get("yankedReason", ""))[:512]
         raise PackRefused(
-            "pack_integrity_failure", Problem(origin, f"the registry withdrew this version {reason}".rstrip())
+            "pack_integrity_failure",
+            Problem(
+                origin, f"expected a version that is offered; the registry withdrew this: {reason}".rstrip()
+            ),
         )
     digest = expected_digest(document["integrity"], f"{origin}: integrity")
     return ExpectedDigest(integrity=digest.integrity, origin=origin, source="manifest", manifest=document)
@@ -310,7 +317,10 @@ def check_version_manifest(expected: ExpectedDigest, pack: dict[str, Any]) -> No
     if different:
         raise PackRefused(
             "pack_integrity_failure",
-            [Problem(f"{expected.origin}: {name}", "it differs from pack.json") for name in different],
+            [
+                Problem(f"{expected.origin}: {name}", "expected the value of pack.json, got another")
+                for name in different
+            ],
         )
 
 

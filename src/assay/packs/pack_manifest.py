@@ -190,7 +190,12 @@ def _agent_problems(document: dict[str, Any]) -> list[Problem]:
             message = f"expected an id that begins with {name}., got {id[:256]!r}"
             problems.append(Problem(f"agents[{at}].agentId", message))
         if id in seen:
-            problems.append(Problem(f"agents[{at}].agentId", f"another agent has the id {id[:256]!r}"))
+            problems.append(
+                Problem(
+                    f"agents[{at}].agentId",
+                    f"expected an id of its own, got {id[:256]!r}, which another agent has",
+                )
+            )
         if len(problems) >= MOST_PROBLEMS:
             break
         seen.add(id)

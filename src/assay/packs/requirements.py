@@ -33,7 +33,8 @@ def check_requirements(manifest: PackManifest, supplied: Supplied) -> None:
             "pack_peer_dependency_missing",
             [
                 Problem(
-                    f"{PACK_JSON}: peerDependencies.{name}", f"this host does not supply {name} {wanted!r}"
+                    f"{PACK_JSON}: peerDependencies.{name}",
+                    f"expected a host with {name} {wanted!r}; this one has none",
                 )
                 for name, wanted in missing.items()
             ],

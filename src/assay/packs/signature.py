@@ -46,7 +46,7 @@ def read_trusted_key(id: str, file: str, namespaces: tuple[str, ...], place: str
     try:
         octets = public_key(Path(file).read_bytes())
     except OSError as error:
-        raise UsageError(f"{place}: {file}: {error.strerror}") from None
+        raise UsageError(f"{place}: {file}: expected a file that can be read, got {error.strerror}") from None
     except ValueError as wrong:
         raise UsageError(f"{place}: {file}: {wrong}") from None
     return TrustedKey(id=id, octets=octets, namespaces=namespaces)
@@ -67,7 +67,7 @@ def read_signing_key(file: str, id: str) -> SigningKey:
     try:
         key = load_pem_private_key(Path(file).read_bytes(), None)
     except OSError as error:
-        raise UsageError(f"--key {file}: {error.strerror}") from None
+        raise UsageError(f"--key {file}: expected a file that can be read, got {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise UsageError(
             f"--key {file}: expected an Ed25519 private key in PEM without a password:"

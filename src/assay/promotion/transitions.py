@@ -190,7 +190,9 @@ def _promotion_target(
         message = f"{version} is {record.state}: expected {target}, the next state, got {request.to_state}"
         problems.append(Problem("toState", message))
     if version not in installed:
-        problems.append(Problem("version", f"{version} is no longer installed, so it cannot be promoted"))
+        problems.append(
+            Problem("version", f"{version} is no longer installed: expected an installed version")
+        )
     return target, problems
 
 
@@ -214,16 +216,18 @@ def _member_problems(request: TransitionRequest, target: State) -> list[Problem]
     if request.channel is not UNSET:
         bindable = [channel for channel in CHANNELS if channel != LATEST]
         if not (promotes and target == "active"):
-            problems.append(Problem("channel", "only a promotion to active binds a channel"))
+            problems.append(
+                Problem("channel", "expected a promotion to active with it; nothing else binds a channel")
+            )
         elif request.channel not in bindable:
             message = f"expected one of {', '.join(bindable)}, got {request.channel!r}"
             problems.append(Problem("channel", message))
     if request.canary_percent is not UNSET and not (
         request.transition == "adjust-canary" or (promotes and target == "active")
     ):
-        problems.append(Problem("canaryPercent", "only a promotion to active and adjust-canary have it"))
+        problems.append(Problem("canaryPercent", "expected a promotion to active, or adjust-canary, with it"))
     if request.eval_run_id is not UNSET and not promotes:
-        problems.append(Problem("evalRunId", "only a promotion has evidence"))
+        problems.append(Problem("evalRunId", "expected a promotion with it; nothing else has evidence"))
     return problems
 
 

@@ -23,7 +23,7 @@ def name_problems(checks: Iterable[Any], path: str) -> list[Problem]:
             problems.append(Problem(here, f"expected 1 to {MAX_CHECK_NAME} characters, got {len(name)}"))
         elif name in first:
             earlier = f"{path}[{first[name]}]"
-            problems.append(Problem(here, f"{earlier} has this name too: names must differ"))
+            problems.append(Problem(here, f"expected a name of its own, got that of {earlier}"))
         if len(problems) >= MOST_PROBLEMS:
             break
         first.setdefault(name, at)

@@ -64,7 +64,7 @@ def read_dimension(text: Any) -> Dimension:
     try:
         return Dimension(text, jsonpath.compile(text))
     except MalformedPath as malformed:
-        raise UsageError(f"{place_of('by')}: {text} is not a path: {malformed}") from None
+        raise UsageError(f"{place_of('by')}: expected a path, got {text}: {malformed}") from None
 
 
 MAX_MEMBERS = 50  # that a refusal lists

@@ -85,7 +85,11 @@ def _validate(source: Run, mode: Mode, from_seq: int | None, options: Any) -> in
     if not is_object(options):
         problems.append(Problem("runOptionsOverlay.configurable", "expected an object"))
     elif mode == "replay" and options:
-        problems.append(Problem("runOptionsOverlay", "only a branch can have other options than its source"))
+        problems.append(
+            Problem(
+                "runOptionsOverlay", "expected mode branch with it; a replay has the options of its source"
+            )
+        )
     else:
         problems += configurable_problems(options)
     if problems:

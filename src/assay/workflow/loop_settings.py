@@ -54,7 +54,11 @@ def loop_problems(id: str, loop: VerifierLoopConfig) -> list[Problem]:
         Problem("critics", f"{critic!r} is named twice") for critic in sorted(_duplicates(loop.critics))
     ]
     if not loop.allow_self and loop.actor in loop.critics:
-        found.append(Problem("critics", f"{loop.actor!r} may not verify its own work (allow_self)"))
+        found.append(
+            Problem(
+                "critics", f"{loop.actor!r} is the actor: expected critics of another agent, or allow_self"
+            )
+        )
     return found
 
 

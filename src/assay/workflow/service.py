@@ -161,9 +161,7 @@ class WorkflowService:
             if node.channel is None:
                 continue
             if self.channels is None:
-                raise InvalidRequest(
-                    Problem(f"nodes[{at}].agent.channel", "this host does not offer deployments")
-                )
+                raise InvalidRequest(Problem(f"nodes[{at}].agent.channel", "this host has no deployments"))
             await self.channels.resolve(tenant, run, node.agent_id or "", node.channel)
 
     async def open(

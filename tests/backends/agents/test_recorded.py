@@ -46,16 +46,16 @@ def test_records_of_a_task_are_its_trials_in_order(run):
     ("records", "trials", "message"),
     [
         ([record("capital", "no"), record("capital", "yes"), record("river", "yes")], 1,
-         "answers.jsonl:2: task 'capital' has 2 records, and the run asks for 1 trial"),
+         "answers.jsonl:2: task 'capital': expected a record for each of 1 trial, got 2 records"),
         ([record("capital", "yes"), record("river", "yes"), record("river", "no")], 2,
-         "answers.jsonl:1: task 'capital' has 1 record, and the run asks for 2 trials"),
-        ([record("capital", "yes")], 1, "answers.jsonl: task 'river' has 0 records, and the run asks for 1 trial"),
+         "answers.jsonl:1: task 'capital': expected a record for each of 2 trials, got 1 record"),
+        ([record("capital", "yes")], 1, "answers.jsonl: task 'river': expected a record for each of 1 trial, got 0 records"),
         ([record("capital", "yes"), record("river", "yes"), record("lake", "yes")], 1,
-         "answers.jsonl:3: a record of task 'lake', which the suite does not have"),
+         "answers.jsonl:3: expected a record of a task of the suite, got 'lake'"),
         ([{"input": "Paris?", "result": "yes"}, {"input": "Seine?", "result": "yes"}, {"input": "Rhine?", "result": 1}],
-         1, "answers.jsonl:3: a record of an input that no task of the suite has"),
+         1, "answers.jsonl:3: expected a record of a task of the suite, got another input"),
         ([{"input": "Paris?", "result": "yes"}, {"input": "Paris?", "result": "yes"}, record("river", "yes")], 1,
-         "answers.jsonl:2: task 'capital' has 2 records, and the run asks for 1 trial"),
+         "answers.jsonl:2: task 'capital': expected a record for each of 1 trial, got 2 records"),
     ],
 )  # fmt: skip
 def test_more_or_fewer_records_than_trials_refuse_the_run(run, records, trials, message):

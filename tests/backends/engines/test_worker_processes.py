@@ -30,11 +30,11 @@ pytestmark = pytest.mark.together("fleet")  # a second fleet would take as much 
 @pytest.mark.parametrize(
     ("verb", "environ", "words"),
     [
-        (("worker",), {}, "workers share runs through PostgreSQL: set database_url"),
+        (("worker",), {}, "expected postgresql://…, through which workers share runs"),
         (
             ("serve", "--port", "0"),
             {"ASSAY_ENGINE": "workers"},
-            "settings: engine: workers share runs through PostgreSQL",
+            "settings: engine: expected PostgreSQL, through which workers share runs",
         ),
         (
             ("worker",),

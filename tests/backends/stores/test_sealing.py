@@ -98,9 +98,9 @@ def test_no_nonce_comes_twice_in_threads_or_after_a_fork():
         ("a b:hunter2", "key 1: expected ID:KEY"),
         ("a:hunter2!and!more", "key 'a' is not base64"),
         (f"a:{text_of(A)[:-4]}", "key 'a': expected 32 bytes, got 30"),
-        (f"a:{text_of(A)},a:{text_of(B)}", "key 2: there are two of the id 'a'"),
+        (f"a:{text_of(A)},a:{text_of(B)}", "key 2: expected an id of its own, got 'a'"),
         (",", "there is no key in it"),
-        ("file:/nowhere/at/all", "/nowhere/at/all cannot be read: No such file"),
+        ("file:/nowhere/at/all", "/nowhere/at/all: expected a file that can be read, got No such file"),
     ],
 )
 def test_an_invalid_key_is_refused_and_not_repeated(text, message):
@@ -223,9 +223,12 @@ async def test_reencryption_can_be_interrupted_after_any_step(disk):
 @pytest.mark.parametrize(
     ("cipher", "message"),
     [
-        (None, "encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY"),
-        (NEW, "encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY; it has only b"),
-        (KeyRing({"a": B}), "has a key 'a', and it is not the 'a' that encrypted this store"),
+        (None, "expected key 'a', which encrypted records of this store: add this key to ASSAY_EVIDENCE_KEY"),
+        (
+            NEW,
+            "expected key 'a', which encrypted records of this store: add this key to ASSAY_EVIDENCE_KEY, as ID:KEY; it has only b",
+        ),
+        (KeyRing({"a": B}), "expected the key 'a' that encrypted this store, got another"),
     ],
     ids=["none", "another", "wrong"],
 )
@@ -240,7 +243,7 @@ async def test_a_store_is_not_opened_without_its_key(disk, cipher, message):
 async def test_of_two_first_keys_at_once_the_second_is_refused(disk):
     async with sql_store(disk, OLD) as store:
         markers._mark(store._engine, RecordCodec(OLD))  # the same key: both were right
-        with pytest.raises(UsageError, match="it is not the 'a' that encrypted this store"):
+        with pytest.raises(UsageError, match="expected the key 'a' that encrypted this store"):
             markers._mark(store._engine, RecordCodec(KeyRing({"a": B})))
 
 
@@ -412,9 +415,7 @@ def test_the_command_encrypts_and_names_the_missing_key(command, tmp_path):
     address = f"sqlite:///{tmp_path}/.assay/assay.db"
     assert run_command(old, *save)[0] == 0
     assert CANARY.encode() not in dump_of(address)
-    wanted = (
-        "assay: this store has records encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
-    )
+    wanted = "assay: ASSAY_EVIDENCE_KEY: expected key 'a', which encrypted records of this store: add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
     assert run_command("", "list") == (2, "", wanted)
     assert run_command("", "serve", "--port", "0") == (2, "", wanted)
     code, out, _ = run_command(both, "admin", "rekey", "--json")
@@ -427,5 +428,5 @@ def test_the_command_encrypts_and_names_the_missing_key(command, tmp_path):
     assert run_command("", "admin", "rekey") == (
         2,
         "",
-        "assay: there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY",
+        "assay: ASSAY_EVIDENCE_KEY: expected ID:KEY,OLDER:KEY, got none",
     )

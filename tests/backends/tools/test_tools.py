@@ -278,7 +278,7 @@ async def test_a_described_mcp_tool_starts_no_server():
         (
             {"a:b": {"kind": "python", "target": "nowhere:f"}},
             {},
-            "settings: tools.'a:b'.target: 'nowhere:f' cannot be loaded",
+            "settings: tools.'a:b'.target: 'nowhere:f': expected code that can be loaded",
         ),
         (
             {"a:b": {"kind": "http", "target": "http://x", "headers": {"K": "${NONE}"}}},

@@ -340,7 +340,7 @@ def test_the_judge_needs_a_model(command, folder):
     (folder / "assay.toml").write_text("")
     ended = command(*prepared(folder, "fine"), folder=folder)
     assert ended.code == 2
-    assert "'adversarial' is not offered here (a judge is asked for, and there is none: " in ended.err
+    assert "there is no mode 'adversarial' here (a judge is asked for, and there is none: " in ended.err
     for policy, judge, offered in (
         (None, False, True),
         ({"judge": True}, False, False),

@@ -114,16 +114,16 @@ def test_where_there_are_none(command, tmp_path):
 
 
 WRONG_USAGE = [
-    (["create"], "Missing option '--tenant'"),
+    (["create"], "--tenant: expected a value, got none"),
     (["create", "--tenant", "a/b"], "tenant: expected a name"),
-    (["create", "--tenant", "a", "--scope", "x", "--scope", "runs:read"], "scope: no scope 'x'; there are evaluations:create, "),
+    (["create", "--tenant", "a", "--scope", "x", "--scope", "runs:read"], "scope: there is no scope 'x'; there are evaluations:create, "),
     (["create", "--tenant", "a", "--expires", "soon"], "expires: expected a span such as 90d"),
     (["create", "--tenant", "a", "--expires", "2020-01-01"], "expires: expected a time in the future, got '2020-01-01'"),
     (["create", "--tenant", "a", "--note", "\x1b[31m"], "note: expected one line"),
-    (["revoke"], "Missing argument 'ID'"),
+    (["revoke"], "ID: expected a value, got none"),
     (["revoke", "aaaaaaaa"], "there is no key 'aaaaaaaa'"),
-    (["revoke", f"assay_aaaaaaaa_{'x' * 43}"], "no key has this id"),
-    (["vibes"], "No such command 'vibes'"),
+    (["revoke", f"assay_aaaaaaaa_{'x' * 43}"], "expected the id of a key"),
+    (["vibes"], "there is no command 'vibes'"),
 ]  # fmt: skip
 
 
@@ -138,12 +138,12 @@ def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "code", "message"),
     [
-        ('database_url = "memory:"', 2, "would be lost"),
+        ('database_url = "memory:"', 2, "would lose the key"),
         ('database_url = "mysql://me:hunter2@host/db"', 2, "no store for 'mysql'"),
         ('database_url = "postgresql://me:hunter2@host:port/db"', 2, "database_url: expected a URL"),
         ('database_url = "hunter2"', 2, "database_url: expected a URL"),
-        ('home = "what?"', 2, "because its path contains '?'"),
-        ('home = "assay.toml"', 1, "cannot create the folder"),
+        ('home = "what?"', 2, "home: expected a path without '?'"),
+        ('home = "assay.toml"', 1, "expected a folder that can be created"),
     ],
 )
 def test_an_impossible_store_is_refused_without_its_password(command, tmp_path, setting, code, message):

@@ -82,8 +82,8 @@ def test_a_sample_is_labelled_and_corrects_the_judge(assay, tmp_path, monkeypatc
 
 REFUSED = [
     (("sample", "latest", "-n", "13"), "expected 1 to 12 tasks, because a judge scored 12; got 13"),
-    (("sample", "latest", "-n", "0"), "greater than or equal to 1"),
-    (("sample", "latest"), "'-n'"),
+    (("sample", "latest", "-n", "0"), "-n: expected a whole number of at least 1, got '0'"),
+    (("sample", "latest"), "-n: expected a whole number of at least 1, got none"),
     (("check", "run-none"), "there is no run 'run-none'"),
     (("sample", "latest", "-n", "5", "--seed", "2"), "has a sample with the seed 1"),
     (("sample", "latest", "-n", "2", "--seed", "1"), "expected at least as many, got 2"),
@@ -173,5 +173,5 @@ def test_scores_are_corrected_where_all_drawn_tasks_have_one():
 def test_another_host_is_refused_with_the_way_out(command, tmp_path):
     refused = command("judge", "check", "latest", "--server", "http://127.0.0.1:1", folder=tmp_path)
     assert (refused.code, refused.out) == (2, "")
-    assert "No such option: --server" in refused.err
+    assert "--server: there is no such option" in refused.err
     assert "run it on the host, or set database_url to its database" in refused.err

@@ -73,7 +73,10 @@ def test_a_sample_of_a_file_is_labelled_in_a_table(command, tmp_path, results):
     assert [list(row) for row in rows] == [["test_case_id", "input", "expected", "output", "passed"]] * 4
     assert {row["input"] for row in rows} == {f"question {row['test_case_id'][1:]}" for row in rows}
     again = command("judge", "sample", results, "-n", "4", "-o", "labels.csv", folder=tmp_path)
-    assert (again.code, "the file exists, and labels in it would be lost" in again.err) == (2, True)
+    assert (
+        again.code,
+        "expected a new file, got one that exists, whose labels would be lost" in again.err,
+    ) == (2, True)
     with (tmp_path / "labels.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -141,10 +144,13 @@ def test_a_stored_evaluation_is_sampled_annotated_and_checked(stored):
         (("annotate", "latest", "--case", "c9", "--passed"), "--case c9: eval_"),
         (
             ("annotate", "latest", "--event", "ev-1", "--passed"),
-            "is an evaluation, which has cases: give --case ID",
+            "is an evaluation, which has cases",
         ),
-        (("annotate", "latest", "--passed"), "add --task ID or --case ID"),
-        (("judge", "check", "latest"), "no check of these results asks a judge; the checks are word"),
+        (("annotate", "latest", "--passed"), "expected --task ID or --case ID"),
+        (
+            ("judge", "check", "latest"),
+            "there is no check in these results that asks a judge; the checks are word",
+        ),
         (("judge", "sample", "latest", "-n", "7", "--check", "word"), "expected 1 to 6 cases"),
     ],
 )

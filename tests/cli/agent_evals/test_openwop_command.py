@@ -169,14 +169,14 @@ def test_ctrl_c_without_an_answering_server_names_the_run_that_continues(zygote,
 REFUSED = [
     (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
     (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
-    (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout cannot be used with --server"),
+    (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout and --server: expected one of them"),
     (("suite.yaml", "--agent", AGENT, "--mode", "regression"), 2, "compares with an earlier run"),
     (("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "run-unknown"), 2, "there is no run"),
     (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".jsonl, .json, .csv, .xlsx or .parquet"),
     (("--resume", "run-unknown"), 2, "there is no run"),
     (("pack:local.a.b@1.0.0/x.json", "--agent", AGENT), 2, "there is no pack"),
-    (("local.a.evals.b", "--agent", AGENT, "--baseline", "latest"), 2, "needs SUITE as a file"),
-    (("--agent", AGENT), 2, "assay run --server needs a SUITE"),
+    (("local.a.evals.b", "--agent", AGENT, "--baseline", "latest"), 2, "expected SUITE as a file"),
+    (("--agent", AGENT), 2, "--server: expected a SUITE with it"),
 ]
 
 
@@ -232,7 +232,7 @@ IS_X = [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expec
 WRONG_CASES = [
     (("--case", "nothing", "--passed"), "no"),
     (("--event", "ev-1", "--passed"), ""),
-    (("--passed",), "add --task ID or --case ID"),
+    (("--passed",), "expected --task ID or --case ID"),
 ]
 
 
@@ -283,7 +283,7 @@ WRONG_ANNOTATIONS = [
     (("--rating", "3", "--flag"), "got --rating and --flag"),
     (("--score", "1"), "--task ID"),
     (("--task", "nothing", "--score", "1"), "no such task"),
-    (("--task", "right", "--event", "ev-1", "--flag"), "give one of them"),
+    (("--task", "right", "--event", "ev-1", "--flag"), "--task and --event: expected one of them"),
     (("--event", "ev-unknown", "--flag"), "ev-unknown"),
     (("--passed", "--failed"), "--passed and --failed exclude each other"),
 ]

@@ -108,7 +108,7 @@ def test_a_run_with_unmeasured_tasks_exits_1_and_can_be_completed(assay, tmp_pat
     assert whole.messages == [f"assay: 2 of 3 tasks are copied from {run}"]
     again = assay("run", "--resume", "latest")
     assert again.code == 2
-    assert "there is nothing to resume" in again.err
+    assert "--resume: expected a run that is not completed" in again.err
 
 
 def test_a_run_without_measured_tasks_has_no_score(assay, tmp_path):
@@ -231,7 +231,7 @@ def test_other_content_under_the_same_version_is_refused_without_force(assay, tm
     assert assay("run", "suite.json", "--agent", "mine:upper").code == 0
     ended = run_against_latest(assay, tmp_path, CHANGED, "--baseline", "latest")
     assert (ended.code, ended.out) == (2, "")
-    assert "it ran other content of suite local.tests.evals.one under the same version 1.0.0" in ended.err
+    assert "expected the same content of suite local.tests.evals.one 1.0.0, got other content" in ended.err
     other = {**CHANGED, "suiteId": "local.tests.evals.two"}
     run = assay("list", "--json")
     baseline = json.loads(run.out)[0]["runId"]
@@ -253,17 +253,17 @@ def test_a_comparison_is_in_the_json_too(assay):
 
 
 WRONG = [
-    (["run"], "assay run needs a SUITE"),
-    (["run", "suite.json"], "assay run needs --agent WHAT"),
+    (["run"], "expected a SUITE"),
+    (["run", "suite.json"], "expected --agent WHAT, got none"),
     (["run", "nope.yaml", "--agent", "mine:upper"], "nope.yaml: there is no such file"),
     (["run", "suite.json", "--agent", "mine:nobody"], "mine:nobody"),
     (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
-    (["run", "suite.json", "--agent", "mine:upper", "--force"], "--force is an option of --baseline"),
+    (["run", "suite.json", "--agent", "mine:upper", "--force"], "--force: expected --baseline RUN with it"),
     (["run", "--resume", "run-x"], "there is no run 'run-x'"),
     (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
     (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
     (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
-    (["run", "suite.json", "--resume", "x"], "--resume continues a run with its own suite"),
+    (["run", "suite.json", "--resume", "x"], "--resume: expected no suite"),
 ]  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
     ended = assay("run", "suite.json", "--agent", "mine:upper")
     assert ended.code == 2
     assert (
-        "mode 'rubric' is not offered here (there is no provider for a judgement: set OPENAI_API_KEY"
+        "there is no mode 'rubric' here (there is no provider for a judgement: set OPENAI_API_KEY"
         in ended.err
     )
 
@@ -433,9 +433,9 @@ def test_a_resumed_run_keeps_its_checks(assay, tmp_path):
 @pytest.mark.parametrize(
     ("checks", "options", "message"),
     [
-        ([{"type": "vibes", "arguments": {}}], [], "checks.json: checks[0].type: no check 'vibes'"),
+        ([{"type": "vibes", "arguments": {}}], [], "checks.json: checks[0].type: there is no check 'vibes'"),
         ([[CHECKS[0]]] * 3, [], "expected one list of checks for all tasks, got one list a case"),
-        (CHECKS, ["--server", "http://localhost:1"], "--checks runs checks on this machine"),
+        (CHECKS, ["--server", "http://localhost:1"], "--checks and --server: expected one of them"),
     ],
 )
 def test_checks_that_cannot_run_are_refused(checks, options, message, assay, tmp_path):

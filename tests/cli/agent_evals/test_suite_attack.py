@@ -101,9 +101,7 @@ def test_the_next_command_names_the_agent_of_the_suite(folder, capsys):
 
 
 def test_a_file_is_overwritten_with_force_alone(folder):
-    with pytest.raises(
-        UsageError, match=r"there\.yaml: the file exists already and is not overwritten; --force"
-    ):
+    with pytest.raises(UsageError, match=r"there\.yaml: expected a new file, got one that exists; --force"):
         write("suite.yaml", output="there.yaml")
     assert (folder / "there.yaml").read_text() == "mine"
     write("suite.yaml", output="there.yaml", force=True)
@@ -115,16 +113,16 @@ def test_a_file_is_overwritten_with_force_alone(folder):
     [
         ("suite.yaml", {"kinds": ["vibes"]}, f"--kinds 'vibes': expected one of {', '.join(KINDS)}"),
         ("suite.yaml", {"kinds": [""]}, "--kinds ''"),
-        ("suite.yaml", {"kinds": ["secret-leak,jailbreak"]}, "--kinds jailbreak: only a judge sees"),
+        ("suite.yaml", {"kinds": ["secret-leak,jailbreak"]}, "--kinds jailbreak: expected --judge with it"),
         ("suite.yaml", {"output": "new.txt"}, "expected a file that ends in .yaml or .json"),
         ("suite.yaml", {"output": "none/new.yaml"}, "there is no folder none"),
-        ("suite.yaml", {"output": "folder.yaml"}, "this is a folder"),
-        ("suite.yaml", {"force": True}, "--force is an option of -o"),
+        ("suite.yaml", {"output": "folder.yaml"}, "expected a file, got a folder"),
+        ("suite.yaml", {"force": True}, "--force: expected -o F with it"),
         ("none.yaml", {}, "none.yaml: there is no such file"),
         ("none.json", {}, "none.json: there is no such file"),
         ("there.yaml", {}, "there.yaml"),
         ("what", {}, "'what': expected a suite (.yaml, .json"),
-        ("attacked_shop:answer", {"agent": "attacked_shop:plain"}, "--agent goes with a SUITE"),
+        ("attacked_shop:answer", {"agent": "attacked_shop:plain"}, "--agent: expected a SUITE with it"),
         ("attacked_shop:none", {}, "none"),
         ("suite.yaml", {"kinds": ["pii-leak"]}, "no attack fits: no attacks in tool-result"),
     ],

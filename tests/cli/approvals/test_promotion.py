@@ -30,11 +30,11 @@ def home(tmp_path_factory, command):
 
 
 REFUSED = [
-    (f"deploy promote {AGENT} --to test", 2, "expected AGENT@VERSION"),
+    (f"deploy promote {AGENT} --to test", 2, "AGENT@VERSION: expected"),
     (f"deploy promote {SECOND} --to active", 2, f"next: assay deploy promote {SECOND} --to staged"),
     (f"deploy promote {SECOND} --to rolled-back", 2, f"`assay deploy rollback {SECOND}` leads to rolled-back"),
     (f"deploy promote {SECOND} --to high", 2, "--to high: expected one of test, staged, active, paused, deprecated"),
-    (f"deploy promote {SECOND} --to staged --channel stable", 2, "only a promotion to active binds a channel"),
+    (f"deploy promote {SECOND} --to staged --channel stable", 2, "channel: expected a promotion to active with it"),
     (f"deploy promote {SECOND} --to staged --canary 101", 2, "--canary"),
     (f"deploy promote {SECOND} --to staged --eval {'r' * 300}", 2, "evalRunId: expected a string of length <= 256"),
     (f"deploy rollback {SECOND} --reason {'r' * 600}", 2, "reason: expected a string of length <= 512"),

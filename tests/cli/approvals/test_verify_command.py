@@ -136,7 +136,7 @@ def test_agents_whose_functions_differ_by_a_digit_have_own_ids(command, folder):
     assert (both.code, "by local.bots.says2 on the work of" in both.out) == (3, True), both.err
     same = command(*asked, "--actor", "bots:Says1", folder=folder)
     assert (same.code, same.out) == (2, "")
-    assert "'bots:Says1' and 'bots:says1' have the same id local.bots.says1" in same.err
+    assert "'bots:Says1' and 'bots:says1': expected two ids, got local.bots.says1 twice" in same.err
 
 
 def test_a_run_that_waits_is_answered_once(command, folder):

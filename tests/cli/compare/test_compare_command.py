@@ -147,7 +147,7 @@ def test_a_csv_of_results_is_read_as_its_jsonl(folder, tmp_path):
 
 
 REFUSED = [
-    (["before.jsonl"], 2, "assay compare needs two runs or result files"),
+    (["before.jsonl"], 2, "expected two runs or result files"),
     (["before.jsonl", "-"], 2, "-: expected a file or a run"),
     (["before.jsonl", "missing.jsonl"], 2, "missing.jsonl: there is no such file"),
     (

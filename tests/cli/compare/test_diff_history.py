@@ -103,7 +103,7 @@ def test_kinds_of_runs(home, runs, command, a, b, words):
     [
         (("nothing", "latest"), "there is no run 'nothing'"),
         (("{old}", "{rome}"), "expected two runs of one kind"),
-        (("{old}", "{new}", "--task", "x"), "--task x: neither"),
+        (("{old}", "{new}", "--task", "x"), "--task x: there is no such task in"),
     ],
 )
 def test_refusals(home, runs, command, arguments, words):

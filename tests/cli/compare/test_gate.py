@@ -324,8 +324,11 @@ REFUSED = [
         "unknown.yaml: Object contains unknown field `minimum`; the rules are",
     ),
     (["20.jsonl", "--policy", "marginless.yaml"], "require: equivalent needs a margin"),
-    (["20.jsonl", "--baseline", "20.jsonl"], "it is 20.jsonl itself"),
-    (["20.jsonl", "--baseline", "./20.jsonl"], "--baseline ./20.jsonl: it is 20.jsonl itself"),
+    (["20.jsonl", "--baseline", "20.jsonl"], "expected another run, got 20.jsonl itself"),
+    (
+        ["20.jsonl", "--baseline", "./20.jsonl"],
+        "--baseline ./20.jsonl: expected another run, got 20.jsonl itself",
+    ),
     (["nothing.jsonl"], "nothing.jsonl: there is no such file"),
     (["20.jsonl", "--min", "nan"], "--min: expected a number, got nan"),
     (

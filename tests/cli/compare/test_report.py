@@ -192,7 +192,7 @@ def test_a_name_that_no_case_has_is_refused_with_the_nearest(command, tmp_path):
         (["latest", "--by", "topci"], refused),
         (["previous", "latest", "--by", "topci"], refused),
         (["latest", "--by", "topci", "--redact"], refused),
-        (["latest", "--by", "$.["], "--by: $.[ is not a path"),
+        (["latest", "--by", "$.["], "--by: expected a path, got $.["),
         (["latest", "--by", "a=b"], "--by: expected tag, the name of a member or a path"),
         (["latest", "--by", "criterion"], "--by criterion: expected two runs or more: criteria are compared"),
     ]
@@ -262,14 +262,14 @@ def test_data_cannot_end_its_element_and_long_texts_are_cut():
 
 
 REFUSED = [
-    (["-o", "r.md"], 2, "Missing argument 'RUN'"),
-    (["latest"], 2, "Missing option '-o'"),
+    (["-o", "r.md"], 2, "RUN: expected a value, got none"),
+    (["latest"], 2, "-o: expected a value, got none"),
     (["nothing", "-o", "r.md"], 2, "there is no run 'nothing'"),
     (["latest", "-o", "r.pdf"], 2, "r.pdf: expected a file that ends with .html or .md"),
     (["latest", "-o", "-"], 2, "expected a file that ends with .html or .md"),
-    (["latest", "latest", "-o", "r.md"], 2, "is named twice"),
+    (["latest", "latest", "-o", "r.md"], 2, "expected runs that differ"),
     (["latest"] * 9 + ["-o", "r.md"], 2, "expected at most 8 runs, got 9"),
-    (["latest", "-o", "r.md", "--limit", "0"], 2, "greater than or equal to 1"),
+    (["latest", "-o", "r.md", "--limit", "0"], 2, "--limit: expected a whole number from 1 to"),
     (["latest", "-o", "no/such/folder/r.md"], 1, "No such file or directory"),
     (["latest", "-o", "r.md", "--tenant", "other"], 2, "no run of tenant 'other' is stored here"),
 ]

@@ -152,7 +152,7 @@ def test_workers_that_cannot_start_leave_the_run_to_one_process(folder, monkeypa
     Path("cases.jsonl").write_bytes(b"".join(context(at) + b"\n" for at in range(50)))
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert evaluate(to=["alone.jsonl"]) == 0
-    assert "2 processes cannot start (No such file or directory)" in capfd.readouterr().err
+    assert "2 processes do not start (No such file or directory)" in capfd.readouterr().err
     assert Path("alone.jsonl").read_bytes().count(b"\n") == 50
 
 

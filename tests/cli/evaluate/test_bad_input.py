@@ -99,7 +99,7 @@ BAD_LINES = [
     (b'{"test_case":{"id":"a"},"output":{"value":1}}', "test_case.input: expected any JSON value, got nothing"),
     (b'{"test_case":{"id":"a","input":1},"output":3}', "output: expected an object with value, got a number"),
     (b'{"test_case":{"id":"a","input":1}}', "output: expected an object with value, got nothing"),
-    (GOOD[:-2] + b',"more":1}', "more: a context holds test_case and output and nothing else"),
+    (GOOD[:-2] + b',"more":1}', "more: a context has no such member; it has test_case and output"),
     (context(b'["9e999\\"", -1e999]'), "a number is too large: expected a number within ±1.8e308 and of at most 4300 digits, got -1e999"),
     (context(b"1" * 5000), "a number is too large: expected a number within ±1.8e308 and of at most 4300 digits, got 1111"),
     (context(b"NaN"), "not JSON"),
@@ -149,7 +149,7 @@ def test_bad_lines_can_be_skipped_and_are_counted(run, tmp_path):
     assert [line.partition(": ")[2][:18] for line in ended.err.splitlines()] == [
         "skipped x.jsonl:2:",
         "skipped x.jsonl:4:",
-        "2 invalid lines sk",
+        "2 lines skipped an",
     ]
 
 
@@ -173,7 +173,7 @@ def test_a_case_with_own_checks_is_a_bad_line_if_checks_are_given(run, tmp_path,
     if waits:
         options, files["mine_py"] = (*CONTEXTS, "--check-module", "mine.py:Waiting"), WAITING
         files["checks_json"] = [MATCH, {"type": "waiting", "arguments": {}}]
-    problem = "x.jsonl:2: test_case.checks: both this case and the request have checks: give one of them"
+    problem = "x.jsonl:2: test_case.checks: expected checks in this case or in the request, got both"
     ended = run(*options, **files)
     assert (ended.code, len(statuses_in(tmp_path)), ended.err.splitlines()[0]) == (1, 1, f"assay: {problem}")
     ended = run(*options, "--skip-bad-lines", **files)
@@ -200,7 +200,7 @@ BAD_FILES = [
     (["--contexts", "x.jsonl", "--checks", "no.json"], 2, "no.json: there is no such file"),
     (["no.json"], 2, "no.json: there is no such file"),
     (["--cases", "no.jsonl", "--outputs", "-", "--checks", "checks.json"], 2, "no.jsonl: there is no such file"),
-    (["--contexts", "folder.jsonl", "--checks", "checks.json"], 2, "folder.jsonl: this is a folder"),
+    (["--contexts", "folder.jsonl", "--checks", "checks.json"], 2, "folder.jsonl: expected "),
     (["--contexts", "x", "--checks", "checks.json"], 2, "x: expected a file that ends in .json, "),
     (["--contexts", "empty.jsonl", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
     (["--contexts", "empty.yaml", "--checks", "checks.json"], 1, "there was nothing to evaluate"),
@@ -211,17 +211,17 @@ BAD_FILES = [
     (["empty.json"], 2, "empty.json: not JSON: input data was truncated"),
     (["--contexts", "x.jsonl", "--checks", "empty.json"], 2, "empty.json: not JSON: input data was truncated"),
     (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "no/o.jsonl"], 2, "no/o.jsonl: there is no folder no"),
-    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "folder.jsonl"], 2, "folder.jsonl: this is a folder"),
-    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "x.jsonl/o.csv"], 2, "x.jsonl/o.csv: cannot be written: Not a directory"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "folder.jsonl"], 2, "folder.jsonl: expected "),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "x.jsonl/o.csv"], 2, "x.jsonl/o.csv: expected a file that can be written, got Not a directory"),
     (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "o.txt"], 2, "o.txt: expected an output that ends in .jsonl, .json, .csv, .xlsx or .parquet"),
-    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.jsonl"], 1, "full.jsonl: cannot be written: No space left on device"),
-    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.json"], 1, "full.json: cannot be written: No space left on device"),
-    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.csv"], 1, "full.csv: cannot be written: No space left on device"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.jsonl"], 1, "full.jsonl: expected a file that can be written, got No space left on device"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.json"], 1, "full.json: expected a file that can be written, got No space left on device"),
+    (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.csv"], 1, "full.csv: expected a file that can be written, got No space left on device"),
     ([], 2, "expected one of FILE, --contexts, --cases and --outputs, --traces; got none"),
     (["r.json", "--contexts", "x.jsonl"], 2, "got FILE and --contexts"),
     (["--cases", "x.jsonl"], 2, "--cases x.jsonl: expected --outputs or --agent with it"),
     (["--outputs", "x.jsonl"], 2, "--outputs x.jsonl: expected --cases with it"),
-    (["--cases", "-", "--outputs", "-"], 2, "only one file can come from standard input"),
+    (["--cases", "-", "--outputs", "-"], 2, "expected at most one '-' (standard input)"),
 ]  # fmt: skip
 
 
@@ -253,7 +253,10 @@ def test_every_file_keeps_what_was_done_when_one_is_full(run, tmp_path):
 
 def test_a_disk_that_fills_up_keeps_what_fits(run, tmp_path):
     ended = run(*CONTEXTS, limits={"RLIMIT_FSIZE": 100_000}, x_jsonl=GOOD * 3000)
-    assert (ended.code, ended.err) == (1, "assay: out.jsonl: cannot be written: File too large\n")
+    assert (ended.code, ended.err) == (
+        1,
+        "assay: out.jsonl: expected a file that can be written, got File too large\n",
+    )
     *whole, cut = (tmp_path / "out.jsonl").read_bytes().splitlines()
     assert {json.loads(line)["status"] for line in whole} == {"completed"}
     assert sum(map(len, whole)) + len(whole) + len(cut) == 100_000
@@ -313,7 +316,7 @@ CSV = "id,input,expected,output\na,q,x,x\n"
 
 BAD_TEXTS = [
     ("yaml", BOMB, "x.yaml: its aliases expand to more than 20000000 values", 0),
-    ("yaml", "- &a [*a]\n", "x.yaml: an alias refers to a collection that contains it", 0),
+    ("yaml", "- &a [*a]\n", "x.yaml: expected an alias of another collection, got one of the collection around it", 0),
     ("yaml", "[" * 100_000, "x.yaml: nested more than 1000 deep", 0),
     ("yaml", "- " * 5_000 + "x", "x.yaml: nested more than 1000 deep", 0),
     ("yaml", YAML + YAML.replace("q", ".nan"), "x.yaml[1]: test_case.input: NaN and infinity are not JSON numbers", 1),
@@ -336,9 +339,9 @@ BAD_TEXTS = [
     ("csv", CSV + "a,q,x,x,more\n", "x.csv:3: expected 4 cells, as in the header, got 5", 1),
     ("csv", CSV + 'a,"q,x,x\n', "x.csv:3: not CSV: unexpected end of data", 1),
     ("csv", CSV + 'a,"q"q,x,x\n', "x.csv:3: not CSV: ',' expected after '\"'", 1),
-    ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: two columns are called 'id'", 0),
-    ("csv", "id,input,expected,output.value,output\na,b,x,c,d\n", "x.csv:2: output: another column has already set this member", 0),
-    ("csv", "id,input,expected,output,output.value\na,b,x,c,d\n", "x.csv:2: output.value: column 'output' holds a value", 0),
+    ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: expected columns with different names, got 'id' twice", 0),
+    ("csv", "id,input,expected,output.value,output\na,b,x,c,d\n", "x.csv:2: output: expected one column for this member, got two", 0),
+    ("csv", "id,input,expected,output,output.value\na,b,x,c,d\n", "x.csv:2: output.value: expected a column 'output' or columns for its members", 0),
     ("csv", "id,input:json,expected,output\na,{,x,c\n", "x.csv:2: input: not JSON: input data was truncated", 0),
 ]  # fmt: skip
 
@@ -396,8 +399,8 @@ BAD_REQUESTS = [
     (request(outputs=3), "outputs: expected a list"),
     (request(test_cases=[{"id": 1, "input": 1}]), "test_cases[0].id: expected a string, got a number"),
     (request(test_cases=TWO, outputs=[{"value": 1}] * 2), "test_cases[1].id: 'a' is already the id of another test case"),
-    (request([check("vibes")]), "checks[0].type: no check 'vibes'; there are answer_relevance, contains, "),
-    (request([{**MATCH, "version": "9.0.0"}]), "checks[0].version: no check 'exact_match@9.0.0'; there are exact_match@1.0.0"),
+    (request([check("vibes")]), "checks[0].type: there is no check 'vibes'; there are answer_relevance, contains, "),
+    (request([{**MATCH, "version": "9.0.0"}]), "checks[0].version: there is no check 'exact_match@9.0.0'; there are exact_match@1.0.0"),
     (request([{**MATCH, "version": "one"}]), "checks[0].version: expected a semantic version"),
     (request([{**MATCH, "more": 1}]), "checks[0].more: no such member; there are type, arguments, version"),
     (request([check("contains", text="$.output.value", phrases=["x"], fuzzy=True)]), "checks[0].arguments.fuzzy: contains takes no such argument"),
@@ -410,7 +413,7 @@ BAD_REQUESTS = [
     (request([check("json_match", actual=1, expected=NESTED)]), "checks[0]: nested more than 500 deep, which is the limit"),
     (request([MATCH, [MATCH]]), "checks: expected one list of checks for all cases, or one list a case; got a mixture"),
     (request([[MATCH], [MATCH]]), "checks: 2 lists of checks for 1 test cases: expected one for each"),
-    (request(test_cases=[{"id": "a", "input": 1, "checks": [MATCH]}]), "test_cases[0].checks: both this case and the request have checks"),
+    (request(test_cases=[{"id": "a", "input": 1, "checks": [MATCH]}]), "test_cases[0].checks: expected checks in this case or in the request, got both"),
     (request(experiment_metadata=3), "request.json: experiment_metadata: "),
 ]  # fmt: skip
 
@@ -458,7 +461,10 @@ BAD_CHECKS = [
         b"- {type: threshold, arguments: {value: 1, min_value: .nan}}",
         "NaN and infinity are not JSON numbers",
     ),
-    (b"- &a [*a]", "checks.yaml: an alias refers to a collection that contains it"),
+    (
+        b"- &a [*a]",
+        "checks.yaml: expected an alias of another collection, got one of the collection around it",
+    ),
     (b"- [", "checks.yaml:2: not YAML"),
     (b"- {[1]: 2}", "checks.yaml:1: not YAML"),
     (b"a: 1", "checks.yaml: expected a list of checks"),
@@ -604,14 +610,17 @@ def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):
 
 
 BAD_MODULES = [
-    ("no_such_module:Check", "cannot be loaded: ModuleNotFoundError"),
-    ("no_such_module.py:Check", "cannot be loaded: ImportError: there is no file no_such_module.py"),
-    ("support.checks.bad_checks:Nobody", "cannot be loaded: AttributeError"),
+    ("no_such_module:Check", "expected code that can be loaded, got ModuleNotFoundError"),
+    (
+        "no_such_module.py:Check",
+        "expected code that can be loaded, got ImportError: there is no file no_such_module.py",
+    ),
+    ("support.checks.bad_checks:Nobody", "expected code that can be loaded, got AttributeError"),
     ("support.checks.bad_checks", "expected module:name or file.py:name of a class or function"),
     ("support.checks.bad_checks:spins", "spins: expected parameters with names, such as output"),
     ("support.checks.bad_checks:__name__", "expected a function or a subclass of assay.Checker"),
-    ("leaves:Check", "cannot be loaded: SystemExit"),
-    ("clumsy:Check", "cannot be loaded: SyntaxError"),
+    ("leaves:Check", "expected code that can be loaded, got SystemExit"),
+    ("clumsy:Check", "expected code that can be loaded, got SyntaxError"),
     ("nameless:Check", "has no `type`"),
 ]
 
@@ -676,12 +685,12 @@ def test_an_interrupted_evaluation_keeps_its_results(tmp_path, kind, sign):
 @pytest.mark.parametrize(
     ("script", "code", "words"),
     [
-        ("$ASSAY -o - | head -1 | grep -c completed; exit ${PIPESTATUS[0]}", 1, "assay: -: cannot be written: Broken pipe"),
+        ("$ASSAY -o - | head -1 | grep -c completed; exit ${PIPESTATUS[0]}", 1, "assay: -: expected a file that can be written, got Broken pipe"),
         ("$ASSAY | true; exit ${PIPESTATUS[0]}", 1, ""),
         ("$ASSAY --json | true; exit ${PIPESTATUS[0]}", 1, ""),
         ("$ASSAY >/dev/full", 1, "assay: standard output: No space left on device"),
         ("$ASSAY --json >/dev/full", 1, "assay: standard output: No space left on device"),
-        ("$ASSAY -o - >/dev/full", 1, "assay: -: cannot be written: No space left on device"),
+        ("$ASSAY -o - >/dev/full", 1, "assay: -: expected a file that can be written, got No space left on device"),
         ("$ASSAY >&-", 0, ""),
         ("$ASSAY 2>&-", 0, ""),
         ("$ASSAY >&- 2>&- <&-", 0, ""),

@@ -343,7 +343,7 @@ def test_only_the_first_bad_lines_are_listed(run, results):
     )
     assert ended.code == 1
     assert len(ended.messages) == 11
-    assert ended.messages[-1] == "assay: 25 invalid lines skipped and not measured"
+    assert ended.messages[-1] == "assay: 25 lines skipped and not measured"
     assert len(results()) == 4
 
 
@@ -641,13 +641,13 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path):
 
 HELP_AND_SCHEMA = [
     (["schema"], 0, "TestCaseResult\n"),
-    (["schema", "Nope"], 2, "there is no type 'Nope'; expected one of TestCase, "),
+    (["schema", "Nope"], 2, "'Nope': expected one of TestCase, "),
     (["evaluate", "--help"], 0, "--min-pass-rate"),
     (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
     (["-h"], 0, "evaluate"),
     (["--version"], 0, f"assay {__version__}\n"),
     ([], 2, "evaluate"),
-    (["nope"], 2, "No such command 'nope'"),
+    (["nope"], 2, "there is no command 'nope'"),
 ]
 
 
@@ -672,7 +672,7 @@ def test_the_summary_of_every_verb_fits_on_a_line(command, tmp_path):
     ("text", "code", "words"),
     [
         ("concurrency = 3", 0, ""),
-        ("nonsense = 1", 2, "assay.toml: no setting 'nonsense'"),
+        ("nonsense = 1", 2, "assay.toml: there is no setting 'nonsense'"),
         ("concurrency = 0", 2, "settings: concurrency: expected a number above 0, got 0"),
         ("[limits]\ncheck_seconds = nan", 2, "settings: check_seconds: expected a number above 0, got nan"),
         ("[limits]\nrun_seconds = inf", 2, "settings: run_seconds: expected a number above 0, got inf"),

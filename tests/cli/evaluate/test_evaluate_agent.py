@@ -381,10 +381,13 @@ def test_a_line_that_is_not_a_case_stops_the_run_there(evaluate, folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--outputs", "checks.json"], "--agent and --outputs are two sources of outputs"),
-        (["--contexts", "cases.jsonl"], "--agent expects --cases F, or --contexts F"),
-        (["--jobs", "2"], "--jobs divides outputs among processes; with --agent use --concurrency"),
-        (["--resume"], "--resume with --agent continues a run of --save, or one .jsonl file that -o names"),
+        (["--outputs", "checks.json"], "--agent and --outputs: expected one source of outputs, got both"),
+        (["--contexts", "cases.jsonl"], "--agent: expected --cases F, or --contexts F"),
+        (
+            ["--jobs", "2"],
+            "--jobs and --agent: expected one of them, got both; with --agent use --concurrency",
+        ),
+        (["--resume"], "--resume: expected --save, or one .jsonl file that -o names, with --agent"),
         (["--trials", "0"], "trials"),
     ],
 )
@@ -395,25 +398,31 @@ def test_options_that_contradict_an_agent_are_refused(options, message, evaluate
 
 
 def test_an_agent_that_is_not_there_or_does_not_cover_the_cases_is_refused(evaluate, command, folder):
-    assert "cannot be loaded" in evaluate(agent="mine:nothing").err
+    assert "expected code that can be loaded" in evaluate(agent="mine:nothing").err
     (folder / "out.jsonl").write_text("before\n")
     write(folder, "answers.json", {"a": "A", "b": "B", "z": "Z"})
     twice = [{"taskId": id, "result": id} for id in "abcc"]
     write(folder, "twice.json", twice)
-    refusals = {"answers.json": ["answers.json: a record of case 'z', which the dataset does not have"]}
-    refusals["answers.json"] += ["answers.json: case 'c' has 0 records, and the run asks for 1 trial"]
-    refusals["twice.json"] = ["twice.json: record 4: case 'c' has 2 records, and the run asks for 1 trial"]
+    refusals = {"answers.json": ["answers.json: expected a record of a case of the dataset, got 'z'"]}
+    refusals["answers.json"] += [
+        "answers.json: case 'c': expected a record for each of 1 trial, got 0 records"
+    ]
+    refusals["twice.json"] = [
+        "twice.json: record 4: case 'c': expected a record for each of 1 trial, got 2 records"
+    ]
     for file, lines in refusals.items():
         ended = evaluate("-o", "out.jsonl", agent=f"recorded:{file}")
         assert (ended.code, ended.out, ended.messages) == (2, "", [f"assay: {line}" for line in lines])
         assert (folder / "out.jsonl").read_text() == "before\n"
     alone = command("evaluate", "--cases", "cases.jsonl", "--trials", "2", folder=folder)
-    assert "--trials needs --agent" in alone.err
+    assert "--trials: expected --agent with it" in alone.err
 
 
 def test_two_processes_do_not_write_one_file(evaluate, folder):
     with (folder / "out.jsonl").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         ended = evaluate("-o", "out.jsonl")
-    assert (ended.code, "out.jsonl: another process is writing it" in ended.err) == (2, True), ended.err
+    assert (ended.code, "out.jsonl: expected a file that no process writes" in ended.err) == (2, True), (
+        ended.err
+    )
     assert not (folder / "asked.log").exists()

@@ -100,7 +100,7 @@ def test_such_a_line_can_be_skipped_and_is_counted(command, folder, jobs):
     )  # fmt: skip
     assert (ended.code, len(results(folder / "r.jsonl"))) == (1, 5)
     assert "skipped c.jsonl:5: test_case.id: 'b'" in ended.err
-    assert "1 invalid line skipped and not measured" in ended.err
+    assert "1 line skipped and not measured" in ended.err
 
 
 def large(count, repeats):

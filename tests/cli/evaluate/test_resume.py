@@ -128,9 +128,9 @@ def altered(name, change):
 @pytest.mark.parametrize(
     ("files", "options", "words"),
     [
-        ({"checks": "other.json"}, [], "was started with other checks or options"),
-        ({}, ["--no-resolved-arguments"], "was started with other checks or options"),
-        ({"contexts": "other.jsonl"}, [], "done.jsonl:3 is the result of another case than input 3"),
+        ({"checks": "other.json"}, [], "done.jsonl: expected the checks and options of its results"),
+        ({}, ["--no-resolved-arguments"], "done.jsonl: expected the checks and options of its results"),
+        ({"contexts": "other.jsonl"}, [], "done.jsonl:3: expected the result of input 3, got that of"),
         ({"contexts": "short.jsonl"}, [], "has more results than there are inputs"),
     ],
 )
@@ -152,7 +152,7 @@ def test_other_checks_or_inputs_are_refused_and_nothing_is_changed(work, files, 
 def test_results_of_unknown_origin_are_refused(work):
     (work / "stray.jsonl").write_text('{"status":"completed"}\n')
     code, stderr = finished(work, "stray.jsonl", "--resume")
-    assert (code, "that says how they were made is missing" in stderr) == (2, True)
+    assert (code, "which says how its results were made" in stderr) == (2, True)
 
 
 def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
@@ -169,7 +169,7 @@ def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
     own[-1]["test_case"]["checks"] = CHECKS[2:]  # not echoed in the results, and yet another run
     (work / "own.jsonl").write_text("".join(json.dumps(one) + "\n" for one in own))
     code, stderr = finished(work, "own-out.jsonl", "--resume", contexts="own.jsonl", checks=None)
-    assert (code, "was started with other inputs" in stderr) == (2, True)
+    assert (code, "expected the inputs of its results" in stderr) == (2, True)
 
 
 def test_checks_listed_per_case_go_on_at_their_own_case(work):

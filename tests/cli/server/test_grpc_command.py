@@ -64,7 +64,7 @@ def test_a_port_in_use_is_refused_in_one_line(command, tmp_path):
         port = str(taken.getsockname()[1])
         done = command("serve", "--port", "0", "--grpc-port", port, folder=tmp_path)
     assert done.code != 0
-    assert f"gRPC cannot listen on 127.0.0.1:{port}" in done.messages[-1]
+    assert f"--grpc-port: expected a free port, got 127.0.0.1:{port} in use" in done.messages[-1]
 
 
 WITHOUT = "support.commands.without_grpc:main"

@@ -125,7 +125,7 @@ def test_show_looks_further_than_the_table(home, runs, command, run, options, pr
         ("evaluation", ["--check", "tone"], "has no check 'tone'; its checks: same, regex"),
         ("suite", ["--task", "nope"], "has no task 'nope'; its tasks: raises, looks, echoes"),
         ("suite", ["--check", "nope"], "has no check 'nope'; its checks: exact_match"),
-        ("suite", ["--task", "looks", "--case", "looks"], "--case and --task name the same thing"),
+        ("suite", ["--task", "looks", "--case", "looks"], "--case and --task: expected one of them"),
         ("suite", ["--limit", "0"], "--limit"),
     ],
 )

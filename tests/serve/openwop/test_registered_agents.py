@@ -239,7 +239,7 @@ def test_a_tenant_registers_a_bounded_number(host, endpoint):
         assert len(client.get("/v1/host/assay/agents").json()["agents"]) == MOST
         refused = client.put(PATH, json={"url": endpoint})
         assert refused.status_code == 400
-        assert f"may register {MOST} agents" in refused.text
+        assert f"expected at most {MOST} agents" in refused.text
         again = client.put("/v1/host/assay/agents/local.many.a1", json={"url": endpoint, "label": "x"})
         assert again.status_code == 200
 

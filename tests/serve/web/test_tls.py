@@ -159,21 +159,21 @@ def wrong_files(certificates):
     key = load_pem_private_key(Path(certificates.key).read_bytes(), None)
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame"))
     return [
-        ("no such certificate", ("nowhere.pem", certificates.key), "--tls-cert: nowhere.pem cannot be read: No such file"),
-        ("no such key", (certificates.cert, "nowhere.pem"), "--tls-key: nowhere.pem cannot be read: No such file"),
-        ("a folder", (certificates.cert, str(certificates.folder)), "cannot be read: Is a directory"),
-        ("the two swapped", (certificates.key, certificates.cert), "--tls-cert: .* contains no certificate in PEM format"),
-        ("a certificate for a key", (certificates.cert, certificates.cert), "--tls-key: .* contains no private key in PEM format"),
-        ("another's key", (certificates.cert, certificates.put("other.pem", other)), "is not the key of the certificate in"),
-        ("a broken key", (certificates.cert, certificates.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "cannot be read|is not the key"),
-        ("a broken certificate", (certificates.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), certificates.key), "cannot be read"),
+        ("no such certificate", ("nowhere.pem", certificates.key), "--tls-cert: nowhere.pem: expected a file that can be read, got No such file"),
+        ("no such key", (certificates.cert, "nowhere.pem"), "--tls-key: nowhere.pem: expected a file that can be read, got No such file"),
+        ("a folder", (certificates.cert, str(certificates.folder)), "that can be read, got Is a directory"),
+        ("the two swapped", (certificates.key, certificates.cert), "--tls-cert: .* expected a certificate in PEM format"),
+        ("a certificate for a key", (certificates.cert, certificates.cert), "--tls-key: .* expected a private key in PEM format"),
+        ("another's key", (certificates.cert, certificates.put("other.pem", other)), "expected the key of the certificate in"),
+        ("a broken key", (certificates.cert, certificates.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "that can be read|expected the key"),
+        ("a broken certificate", (certificates.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), certificates.key), "that can be read"),
         ("a locked key", (certificates.cert, certificates.put("locked.pem", locked)), "is encrypted with a password"),
-        ("an empty file", (certificates.put("empty.pem", b""), certificates.key), "contains no certificate"),
-        ("only a certificate", (certificates.cert, ""), "--tls-cert needs --tls-key"),
-        ("only a key", ("", certificates.key), "--tls-key needs --tls-cert"),
-        ("only an authority", ("", "", certificates.authority), "needs --tls-cert and --tls-key"),
-        ("no such authority", (certificates.cert, certificates.key, "nowhere.pem"), "--tls-client-ca: nowhere.pem cannot be read"),
-        ("an authority that is none", (certificates.cert, certificates.key, certificates.key), "--tls-client-ca: .* contains no certificate"),
+        ("an empty file", (certificates.put("empty.pem", b""), certificates.key), "expected a certificate"),
+        ("only a certificate", (certificates.cert, ""), "--tls-cert: expected --tls-key"),
+        ("only a key", ("", certificates.key), "--tls-key: expected --tls-cert"),
+        ("only an authority", ("", "", certificates.authority), "--tls-client-ca: expected --tls-cert and --tls-key with it"),
+        ("no such authority", (certificates.cert, certificates.key, "nowhere.pem"), "--tls-client-ca: nowhere.pem: expected a file that can be read"),
+        ("an authority that is none", (certificates.cert, certificates.key, certificates.key), "--tls-client-ca: .* expected a certificate"),
     ]  # fmt: skip
 
 
@@ -199,7 +199,8 @@ def test_a_loopback_address_needs_no_tls(host):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
 def test_a_network_address_needs_tls_or_the_option_insecure(certificates, host):
     with pytest.raises(
-        UsageError, match=r"would cross it unencrypted: give --tls-cert and --tls-key, or --insecure"
+        UsageError,
+        match=r"expected TLS on an address that a network reaches, got none; give --tls-cert and --tls-key, or --insecure",
     ):
         listen(host, 0, None)
     if host == "0.0.0.0":
@@ -222,8 +223,11 @@ def test_an_invalid_address_is_refused(host):
     ("options", "message"),
     [
         (["--host", "0.0.0.0"], "--insecure"),
-        (["--tls-cert", "nowhere.pem"], "--tls-cert needs --tls-key"),
-        (["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "nowhere.pem cannot be read"),
+        (["--tls-cert", "nowhere.pem"], "--tls-cert: expected --tls-key"),
+        (
+            ["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"],
+            "nowhere.pem: expected a file that can be read",
+        ),
     ],
 )
 def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, options, message):

@@ -293,7 +293,7 @@ def _input_of(card: AgentCard, text: str) -> Any:
     sample = _sample(card.task_schema, text, MAX_DEPTH)
     if problems := task_problems(card, sample):
         raise UsageError(
-            f"agent {card.agent_id}: the built-in tasks do not fit its task schema ({problems[0]});"
+            f"agent {card.agent_id}: expected a task schema that the built-in tasks fit: {problems[0]};"
             " use a SUITE of ordinary tasks, and --agent for the agent"
         )
     return sample

@@ -50,7 +50,7 @@ def check_regression(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSui
     other = sorted(baseline.task_ids ^ {task.task_id for task in tasks})
     if other:
         raise EvalRefused(
-            Problem(BASELINE, "the baseline run scored other tasks than this run has"),
+            Problem(BASELINE, "expected a baseline with the tasks of this run, got one with other tasks"),
             field=BASELINE,
             tasks=other,
         )
@@ -66,7 +66,7 @@ def check_live_shadow(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSu
     if missing:
         names = ", ".join(sorted({tool for tools in missing.values() for tool in tools}))
         raise EvalRefused(
-            Problem("tasks", f"live-shadow calls live tools, but these tools have only fixtures: {names}"),
+            Problem("tasks", f"live-shadow: expected live tools, got tools that have only fixtures: {names}"),
             tasks=list(missing),
         )
 

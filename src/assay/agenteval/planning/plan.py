@@ -146,7 +146,7 @@ def _cover_tasks(
         elif mode not in available:
             reason = _judge_reason(mode, facts)
             problems.append(
-                Problem(place, f"mode {mode!r} is not offered here{reason}; there are {', '.join(available)}")
+                Problem(place, f"there is no mode {mode!r} here{reason}; there are {', '.join(available)}")
             )
     if problems:
         unsupported = [mode for mode in modes if mode not in suite.modes or mode not in available]
@@ -236,7 +236,7 @@ def _check_handoff(card: AgentCard, tasks: Tasks) -> None:
             [
                 Problem(
                     f"tasks[{id}].{problem.place}",
-                    f"this input does not match the hand-off schema of {card.agent_id}",
+                    f"expected an input that matches the hand-off schema of {card.agent_id}",
                 )
                 for id, found in wrong.items()
                 for problem in found

@@ -135,7 +135,12 @@ def missing_expectations(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]
             problems.append(Problem(f"{place}.taskId", message))
         first = seen.setdefault(task.task_id, at)
         if first != at:
-            problems.append(Problem(f"{place}.taskId", f"tasks[{first}] already has the id {task.task_id!r}"))
+            problems.append(
+                Problem(
+                    f"{place}.taskId",
+                    f"expected an id of its own, got {task.task_id!r}, which tasks[{first}] has",
+                )
+            )
         spend()
         problems += _expected_problems(task.expected, f"{place}.expected")
         problems += _fixtures(task, f"{place}.fixtures")
@@ -155,12 +160,12 @@ def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
 def _expected_problems(expected: Expected, path: str) -> list[Problem]:
     if expected.kind == "golden":
         if expected.rubric is not UNSET:
-            return [Problem(f"{path}.rubric", "a golden task has `match`, not `rubric`: remove this member")]
+            return [Problem(f"{path}.rubric", "a golden task has no `rubric`: remove this member")]
         if expected.match is UNSET:
             return [Problem(f"{path}.match", "a golden task needs `match`: {strategy, value}")]
         return []
     if expected.match is not UNSET:
-        return [Problem(f"{path}.match", "a rubric task has `rubric`, not `match`: remove this member")]
+        return [Problem(f"{path}.match", "a rubric task has no `match`: remove this member")]
     if expected.rubric is UNSET:
         return [Problem(f"{path}.rubric", "a rubric task needs `rubric`: criteria with weights")]
     if not any(one.weight for one in expected.rubric):

@@ -104,7 +104,7 @@ class ConfiguredAgents:
                 agent.system_prompt = Path(config.system_prompt).read_text("utf-8")
             except (OSError, UnicodeDecodeError) as wrong:
                 raise UsageError(
-                    f"{path}.system_prompt: {config.system_prompt} cannot be read: {wrong}"
+                    f"{path}.system_prompt: {config.system_prompt}: expected a file that can be read, got {wrong}"
                 ) from None
         return agent
 

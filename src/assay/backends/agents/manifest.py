@@ -252,7 +252,9 @@ def read_document(path: Path, setting: str) -> Any:
         document = msgspec.json.decode(data)
         twice = duplicate_member(data, document)
     except OSError as refused:
-        raise InvalidRequest(Problem(setting, f"{path} cannot be read: {refused.strerror}")) from None
+        raise InvalidRequest(
+            Problem(setting, f"{path}: expected a file that can be read, got {refused.strerror}")
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(Problem(setting, f"{path} is not JSON: {wrong}")) from None
     if twice is not None:
@@ -270,13 +272,15 @@ def _read_sibling(manifest: Path, ref: str, path: str) -> str:
     try:
         return (manifest.parent / ref).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
-        raise InvalidRequest(Problem(path, f"{ref} cannot be read: {refused}")) from None
+        raise InvalidRequest(
+            Problem(path, f"{ref}: expected a file that can be read, got {refused}")
+        ) from None
 
 
 def _check_inside(ref: str, setting: str) -> None:
     path = PurePosixPath(ref)
     if path.is_absolute() or ".." in path.parts or "\\" in ref:
-        raise InvalidRequest(Problem(setting, f"{ref!r} leaves the folder of the manifest"))
+        raise InvalidRequest(Problem(setting, f"{ref!r}: expected a path in the folder of the manifest"))
 
 
 def _or_default(value: Any, default: Any) -> Any:

@@ -76,13 +76,15 @@ class RecordedAgent:
             if task_id not in ids:
                 for record in records:
                     yield Problem(
-                        record.place, f"a record of {noun} {task_id!r}, which the {whole} does not have"
+                        record.place, f"expected a record of a {noun} of the {whole}, got {task_id!r}"
                     )
         if self._inputs:
             inputs = {canonical(task.input) for task in suite}
             for text, record in self._inputs:
                 if text not in inputs:
-                    yield Problem(record.place, f"a record of an input that no {noun} of the {whole} has")
+                    yield Problem(
+                        record.place, f"expected a record of a {noun} of the {whole}, got another input"
+                    )
 
     def _count_problems(self, tasks: Sequence[EvalTask], trials: int, noun: str) -> Iterator[Problem]:
         for task in tasks:
@@ -92,7 +94,9 @@ class RecordedAgent:
                 place = surplus[0].place if surplus else records[-1].place if records else self._file
                 have = f"{len(records)} record{'' if len(records) == 1 else 's'}"
                 need = f"{trials} trial{'' if trials == 1 else 's'}"
-                yield Problem(place, f"{noun} {task.task_id!r} has {have}, and the run asks for {need}")
+                yield Problem(
+                    place, f"{noun} {task.task_id!r}: expected a record for each of {need}, got {have}"
+                )
 
     def _shape_problems(self, tasks: Sequence[EvalTask], noun: str) -> Iterator[Problem]:
         """A mistake in the file is not an answer of the agent, and gets no score."""
@@ -101,9 +105,7 @@ class RecordedAgent:
                 try:
                     parse_end(record.end)
                 except ProtocolError as wrong:
-                    yield Problem(
-                        record.place, f"a record of {noun} {task.task_id!r} that is not an answer: {wrong}"
-                    )
+                    yield Problem(record.place, f"a record of {noun} {task.task_id!r}: {wrong}")
 
     def _records_of(self, task_id: str, task: Any) -> list[Record]:
         """The records of a task, by its id or else by its input."""
@@ -130,7 +132,7 @@ def _records(file: Path, path: str) -> list[tuple[str, Any]]:
     try:
         text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
-        raise UsageError(f"{path}: {file} cannot be read: {refused}") from None
+        raise UsageError(f"{path}: {file}: expected a file that can be read, got {refused}") from None
     where = file.name
     try:
         if file.suffix == ".jsonl":

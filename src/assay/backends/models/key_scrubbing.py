@@ -22,8 +22,8 @@ def valid_key(provider: Provider) -> str:
     key = provider.api_key.reveal() if provider.api_key else ""
     if not all("!" <= character <= "~" for character in key):
         raise UsageError(
-            f"the key of provider {provider.name!r} holds a space, a line break or another character "
-            "that no HTTP header can carry; copy it again"
+            f"the key of provider {provider.name!r}: expected printable ASCII characters, got a space, a line "
+            "break or another; copy it again"
         )
     return key
 

@@ -101,7 +101,9 @@ def _read(provider: Provider) -> list[_Line]:
         text = Path(provider.script).read_bytes().removeprefix(b"\xef\xbb\xbf")
         return msgspec.json.decode(text, type=_Script).replies
     except OSError as refused:
-        raise UsageError(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
+        raise UsageError(
+            f"{place}: {provider.script}: expected a file that can be read, got {refused.strerror}"
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
         raise UsageError(
             f"{place}: {provider.script}: {str(wrong).replace('Expected', 'expected')}"

@@ -76,5 +76,5 @@ async def open_store(
     backend = STORES.get(scheme.partition("+")[0])
     if backend is None:
         forms = ", ".join(store.form for store in STORES.values())
-        raise UsageError(f"no store for {scheme[:40]!r}; there are {forms}")
+        raise UsageError(f"there is no store for {scheme[:40]!r}; there are {forms}")
     return await backend.open(address, OpenOptions(cipher, sealing, clock, patience))

@@ -114,7 +114,7 @@ def _read_heads(file: str, tenant: str | None) -> list[LaneHead]:
             for head in summary.heads
         ]
     except OSError as error:
-        raise UsageError(f"--heads {file}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"--heads {file}: expected a file that can be read, got {error.strerror}") from None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
         raise UsageError(
             f"--heads {file}: expected the output of `assay admin audit verify --json`"

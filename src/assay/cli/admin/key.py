@@ -76,7 +76,9 @@ def revoke(*, id: str) -> None:
 async def _store() -> AsyncGenerator[Store]:
     chosen = settings.load()
     if chosen.database_url == "memory:":
-        raise UsageError("database_url: a key in a memory: store would be lost when this command ends")
+        raise UsageError(
+            "database_url: expected a store that lasts, got memory:, which would lose the key when this command ends"
+        )
     async with parts.store(chosen, light=True) as store:
         yield store
 
@@ -116,9 +118,11 @@ def rekey(*, clear: bool, json: bool) -> None:
     chosen = settings.load()
     cipher = parts.cipher(chosen)
     if cipher is None:
-        raise UsageError("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
+        raise UsageError("ASSAY_EVIDENCE_KEY: expected ID:KEY,OLDER:KEY, got none")
     if chosen.database_url == "memory:":
-        raise UsageError("database_url: a memory: store is not encrypted")
+        raise UsageError(
+            "database_url: expected a store that lasts, got memory:, which has nothing to encrypt"
+        )
     count, keys = asyncio.run(_reencrypt(chosen, "" if clear else cipher.key_id, sealing=not clear))
     if json:
         document = {"resealed": count, "rewrapped": keys, "key": None if clear else cipher.key_id}
@@ -156,6 +160,6 @@ def print_schema(*, name: str) -> None:
         for noun in NOUNS:
             echo(noun)
     elif name not in NOUNS:
-        raise UsageError(f"there is no type {name!r}; expected one of {', '.join(NOUNS)}")
+        raise UsageError(f"{name!r}: expected one of {', '.join(NOUNS)}")
     else:
         echo_json(schema_of(name))

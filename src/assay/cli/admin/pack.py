@@ -43,12 +43,12 @@ MAX_MANIFEST_BYTES = 4 << 20
 def build(*, folder: str, output: str, key: str | None, key_id: str | None, json: bool) -> None:
     """Write the tarball, its version manifest and its signature."""
     if key_id is not None and key is None:
-        raise UsageError("--key-id needs --key F")
+        raise UsageError("--key-id: expected --key F with it")
     root, out = Path(folder), Path(output)
     limits = PackLimits(load().limits.max_pack_bytes)
     files = read_directory(root, limits)
     if not out.is_dir():
-        raise UsageError(f"-o {output}: there is no such folder")
+        raise UsageError(f"-o {output}: expected a folder, got no such folder")
     if out.resolve().is_relative_to(root.resolve()):
         raise UsageError(
             f"-o {output}: expected a folder outside {folder}: the next build would pack its files"
@@ -96,7 +96,9 @@ def _write(out: Path, pack: BuiltPack) -> list[Path]:
             os.replace(partial, path)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise EnvironmentFailure(f"{path}: {error.strerror}") from None
+            raise EnvironmentFailure(
+                f"{path}: expected a file that can be written, got {error.strerror}"
+            ) from None
         written.append(path)
     return written
 
@@ -129,7 +131,9 @@ def read_pack(
     expected = _expected_digest(manifest, integrity)
     if Path(path).is_dir():
         if expected is not None:
-            raise UsageError("--manifest and --integrity are for tarballs: a folder has no digest")
+            raise UsageError(
+                "--manifest and --integrity: expected a tarball, got a folder, which has no digest"
+            )
         return reader.read_files(read_directory(Path(path), reader.limits))
     return reader.read_archive(_read(path, reader.limits.tarball), expected)
 
@@ -148,7 +152,7 @@ def _read(path: str, limit: int) -> bytes:
         with open(path, "rb") as file:
             return file.read(limit + 1)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(f"{path}: expected a file that can be read, got {error.strerror}") from None
 
 
 def describe(pack: Pack) -> dict[str, Any]:
@@ -260,7 +264,9 @@ def remove(*, ref: str, tenant: str) -> None:
 def _with_packs(settings: Settings, work: Callable[[PackStore], Awaitable[T]]) -> T:
     """Do something with the packs of the store that the settings name."""
     if settings.database_url == "memory:":
-        raise UsageError("database_url: a pack in a memory: store would be lost when this command ends")
+        raise UsageError(
+            "database_url: expected a store that lasts, got memory:, which would lose the pack when this command ends"
+        )
 
     async def main() -> T:
         async with parts.store(settings, light=True) as store:

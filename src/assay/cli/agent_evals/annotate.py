@@ -100,12 +100,10 @@ def signal_of(options: AnnotateOptions) -> Signal:
         got = f"got {' and '.join(signals)}" if signals else "got nothing"
         raise UsageError(f"expected one of --score, --passed, --failed, --rating, --label, --flag; {got}")
     if options.task is not None and options.event is not None:
-        raise UsageError("--task and --event exclude each other: give one of them")
+        raise UsageError("--task and --event: expected one of them, got both")
     if corrects:
         if options.task is None and options.event is None:
-            raise UsageError(
-                "a correction needs the task or the case that it corrects: add --task ID or --case ID"
-            )
+            raise UsageError("expected --task ID or --case ID, the result that is corrected; got neither")
         members = {"score": options.score, "passed": options.passed}
         correction = {name: value for name, value in members.items() if value is not None}
         return Signal(kind="correction", correction=msgspec.json.encode(correction).decode())
@@ -161,7 +159,7 @@ async def _annotate_local(
 async def _require_case(store: Store, run: Run, options: AnnotateOptions) -> None:
     """Refuse a case that an evaluation does not have."""
     if options.event is not None:
-        raise UsageError(f"--event: {run.id} is an evaluation, which has cases: give --case ID")
+        raise UsageError(f"--event: expected --case ID, because {run.id} is an evaluation, which has cases")
     require_comparable(run)
     if options.task is not None and not await has_case(store, run, options.task):
         raise UsageError(

@@ -102,7 +102,7 @@ def _require_new(name: str) -> None:
     if not name.lower().endswith(".csv"):
         raise UsageError(f"-o {name}: expected a new .csv file")
     if Path(name).exists():
-        raise UsageError(f"-o {name}: the file exists, and labels in it would be lost; name a new one")
+        raise UsageError(f"-o {name}: expected a new file, got one that exists, whose labels would be lost")
 
 
 async def _write_file(source: JudgeSource, judged: JudgedCases, name: str) -> None:

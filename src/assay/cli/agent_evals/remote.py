@@ -59,7 +59,7 @@ def _validate(options: RunOptions) -> None:
         ("timeout", options.timeout),
     ):
         if value is not None:
-            raise UsageError(f"--{name} cannot be used with --server: the server sets it")
+            raise UsageError(f"--{name} and --server: expected one of them, got both; the server sets it")
     for name, value, what in (
         ("task", options.tasks, "a choice of tasks"),
         ("only", options.only, "a choice of tasks"),
@@ -67,7 +67,9 @@ def _validate(options: RunOptions) -> None:
         ("max-cost", options.max_cost, "a limit of the cost"),
     ):
         if value is not None:
-            raise UsageError(f"--{name} cannot be used with --server: the protocol has no member for {what}")
+            raise UsageError(
+                f"--{name} and --server: expected one of them, got both; the protocol has no member for {what}"
+            )
 
 
 def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[str, BaselineRun | None]:
@@ -102,7 +104,7 @@ def _start_reference(options: RunOptions, host: HostClient) -> str:
     """Start a run on a suite that the server has: an uploaded one, or one of a pack."""
     assert options.suite is not None
     if options.baseline is not None:
-        raise UsageError("--baseline with --server needs SUITE as a file, to compare the suites")
+        raise UsageError("--baseline: expected SUITE as a file with --server, to compare the suites")
     modes = {} if options.modes is None else {"evalModes": list(options.modes)}
     return _create(options, host, options.suite, modes)
 
@@ -152,7 +154,7 @@ def _resume(host: HostClient, reference: str) -> str:
     source = host.find_run(reference, "eval run", kind=[KIND])
     page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
     if page.run_status == "completed":
-        raise UsageError(f"{source} is completed: there is nothing to resume")
+        raise UsageError(f"--resume: expected a run that is not completed, got {source}")
     body = {"mode": "branch", "fromSeq": page.last_event_seq}
     return _forked(host.request("POST", f"/v1/runs/{source}:fork", body)).run_id
 

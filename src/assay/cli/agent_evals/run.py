@@ -64,19 +64,23 @@ def main(options: RunOptions) -> int:
 def _validate(options: RunOptions) -> None:
     if options.resume is None and options.agent is None:
         missing = "a SUITE" if options.suite is None else "--agent WHAT"
-        raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
+        raise UsageError(f"expected {missing}, got none: assay run suite.yaml --agent module:function")
     if options.resume is None and options.suite is None and options.server is not None:
-        raise UsageError("assay run --server needs a SUITE")
+        raise UsageError("--server: expected a SUITE with it, got none")
     _validate_resume(options)
     if options.max_cost is not None and not options.max_cost > 0:
         raise UsageError(f"--max-cost: expected a number above 0, got {options.max_cost:g}")
     if options.server is not None and options.policy is not None:
-        raise UsageError("--policy is a policy of this machine; another host has its own")
+        raise UsageError(
+            "--policy and --server: expected one of them, got both; another host has its own policy"
+        )
     if options.force and options.baseline is None:
-        raise UsageError("--force is an option of --baseline: add --baseline RUN")
+        raise UsageError("--force: expected --baseline RUN with it")
     if options.server is not None and (options.checks is not None or options.modules):
         used = "--checks" if options.checks is not None else "--check-module"
-        raise UsageError(f"{used} runs checks on this machine; with --server use a suite alone")
+        raise UsageError(
+            f"{used} and --server: expected one of them, got both; with --server use a suite alone"
+        )
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     for tag in options.tags:
@@ -99,8 +103,8 @@ def _validate_resume(options: RunOptions) -> None:
         or options.selects
     ):
         raise UsageError(
-            "--resume continues a run with its own suite, modes, tasks, baseline, trials, name, tags, checks and"
-            " policy: leave these options out"
+            "--resume: expected no suite, modes, tasks, baseline, trials, name, tags, checks and policy with it,"
+            " because the run continues with its own; leave these options out"
         )
 
 
@@ -255,7 +259,7 @@ async def _resume(evals: EvalRuntime, source: Run, max_cost: float | None) -> Ru
     The copy has the cost limit that is given now. What was spent before counts.
     """
     if source.status == "completed":
-        raise UsageError(f"{source.id} is completed: there is nothing to resume")
+        raise UsageError(f"--resume: expected a run that is not completed, got {source.id}")
     same_agent(await read_request(evals.store, source.id), evals.service.dependencies.agents)
     if source.status in ACTIVE:
         if max_cost is not None:
@@ -264,7 +268,10 @@ async def _resume(evals: EvalRuntime, source: Run, max_cost: float | None) -> Ru
             )
         claimed = await evals.store.claim(source.id, evals.executor.executor_id, seconds=evals.executor.lease)
         if claimed is None:
-            raise UsageError(f"{source.id} is running in another process: wait for it, or try again later")
+            raise UsageError(
+                f"--resume: expected a run that has stopped, got {source.id}, which another process runs;"
+                " wait for its end"
+            )
         evals.executor.start(claimed)
         return claimed
     scored = await read_scored_units(evals.store, source)

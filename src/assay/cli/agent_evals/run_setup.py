@@ -67,8 +67,8 @@ def check_baseline(baseline: BaselineRun, suite: AgentEvalSuite, *, force: bool)
         raise UsageError(f"--baseline {report.run}: expected a completed run, it is {report.status}")
     if not force and same_version_differs(baseline, suite.version, suite_digest(suite)):
         raise UsageError(
-            f"--baseline {report.run}: it ran other content of suite {suite.suite_id} under the same version"
-            f" {suite.version}: give the suite a new version, or compare anyway with --force"
+            f"--baseline {report.run}: expected the same content of suite {suite.suite_id} {suite.version}, got other"
+            f" content under this version; give the suite a new version, or compare anyway with --force"
         )
 
 
@@ -127,7 +127,7 @@ def read_policy(name: str) -> SafetyPolicy:
         with Path(name).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as wrong:
-        raise UsageError(f"{place}: cannot be read: {wrong.strerror}") from None
+        raise UsageError(f"{place}: expected a file that can be read, got {wrong.strerror}") from None
     if len(data) > MAX_BYTES:
         raise UsageError(f"{place}: expected at most {MAX_BYTES:,} bytes")
     document = _parse(name, data, place)

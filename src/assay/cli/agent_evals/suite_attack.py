@@ -89,8 +89,8 @@ def _kinds(names: list[str], *, judge: bool) -> tuple[str, ...]:
             raise UsageError(f"--kinds {kind!r}: expected one of {', '.join(KINDS)}")
         if kind in JUDGED and not judge:
             raise UsageError(
-                f"--kinds {kind}: only a judge sees whether an agent followed such an attack; add --judge, "
-                "and run the suite with"
+                f"--kinds {kind}: expected --judge with it, because only a judge sees whether an agent followed such "
+                "an attack; then run the suite with"
                 " assay run --judge PROVIDER:MODEL"
             )
     return tuple(selected) or KINDS
@@ -99,7 +99,7 @@ def _kinds(names: list[str], *, judge: bool) -> tuple[str, ...]:
 def _validate_output(output: str | None, *, force: bool) -> None:
     if output is None:
         if force:
-            raise UsageError("--force is an option of -o: add -o F")
+            raise UsageError("--force: expected -o F with it")
         return
     path = Path(output)
     if not output.endswith((".yaml", ".yml", ".json")):
@@ -107,17 +107,17 @@ def _validate_output(output: str | None, *, force: bool) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {path.parent}")
     if path.is_dir():
-        raise UsageError(f"-o {output}: this is a folder; expected a file")
+        raise UsageError(f"-o {output}: expected a file, got a folder")
     if path.exists() and not force:
-        raise UsageError(
-            f"-o {output}: the file exists already and is not overwritten; --force overwrites it"
-        )
+        raise UsageError(f"-o {output}: expected a new file, got one that exists; --force overwrites it")
 
 
 def _read_source(source: str, agent: str | None, settings: Settings) -> AttackSource:
     if _names_agent(source, settings):
         if agent is not None:
-            raise UsageError(f"--agent goes with a SUITE, and {source!r} is an agent: leave one of them out")
+            raise UsageError(
+                f"--agent: expected a SUITE with it, got {source!r}, an agent; leave one of them out"
+            )
         return asyncio.run(_agent_source(source, settings))
     if source == "-" or source.endswith(SUITE_FILES) or Path(source).is_file():
         suite = read_suite_file(source, settings.limits)

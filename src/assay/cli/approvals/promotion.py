@@ -140,7 +140,7 @@ def split_subject(subject: str) -> tuple[str, str]:
     """`AGENT@VERSION` in its two parts."""
     agent, at, version = subject.rpartition("@")
     if not at or not agent or not version:
-        raise UsageError(f"expected AGENT@VERSION, such as local.shop.bot@1.2.0, got {subject!r}")
+        raise UsageError(f"AGENT@VERSION: expected a name such as local.shop.bot@1.2.0, got {subject!r}")
     return agent, version
 
 

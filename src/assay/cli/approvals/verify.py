@@ -92,7 +92,9 @@ def _validate(options: VerifyOptions, config: settings.Settings) -> None:
             or options.criteria
             or options.checks
         ):
-            raise UsageError("--resume continues a run with its own options: give only --json with it")
+            raise UsageError(
+                "--resume: expected no other option but --json, because a run continues with its own options"
+            )
         return
     if (options.workflow is None) == (options.actor is None):
         raise UsageError("expected either a WORKFLOW of assay.toml or --actor")
@@ -100,7 +102,7 @@ def _validate(options: VerifyOptions, config: settings.Settings) -> None:
         names = ", ".join(sorted(config.workflows)) or "none"
         raise UsageError(f"there is no workflow {options.workflow!r} in assay.toml; it has {names}")
     if not options.task:
-        raise UsageError("expected a --task")
+        raise UsageError("--task: expected a text, got none")
 
 
 async def _verify(config: settings.Settings, options: VerifyOptions) -> Outcome:
@@ -131,7 +133,7 @@ def _check_distinct(agents: dict[str, Agent]) -> None:
         other = by_id.setdefault(agent.card.agent_id, spec)
         if other != spec:
             raise UsageError(
-                f"{other!r} and {spec!r} have the same id {agent.card.agent_id}: rename one, or give it an "
+                f"{other!r} and {spec!r}: expected two ids, got {agent.card.agent_id} twice; rename one, or give it an "
                 "id in assay.toml"
             )
 

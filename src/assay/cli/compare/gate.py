@@ -90,4 +90,6 @@ def _report_to_github(decision: GateDecision, *, json: bool) -> None:
             with Path(name).open("a", encoding="utf-8", errors="replace") as file:
                 file.write(markdown(decision.result, decision.reasons))
         except OSError as wrong:
-            echo_err(f"GITHUB_STEP_SUMMARY: {name}: cannot be written: {wrong.strerror}")
+            echo_err(
+                f"GITHUB_STEP_SUMMARY: {name}: expected a file that can be written, got {wrong.strerror}"
+            )

@@ -38,7 +38,7 @@ def main(
     suite_id = suite_id_of(suite)
     if server is not None:
         if tenant is not None:
-            raise UsageError("--tenant cannot be used with --server: the key has a tenant")
+            raise UsageError("--tenant and --server: expected one of them, got both; the key has a tenant")
         history = _remote(HostClient(server, key_file), suite_id, agent, limit)
     else:
         history = read_history(suite_id, agent, limit, tenant)

@@ -46,9 +46,7 @@ def compare(
     from assay.errors import UsageError
 
     if len(runs) < 2:
-        raise UsageError(
-            "assay compare needs two runs or result files: assay compare before.jsonl after.jsonl"
-        )
+        raise UsageError("expected two runs or result files: assay compare before.jsonl after.jsonl")
     from assay.cli.compare.compare import main
     from assay.comparison.sources import CompareOptions
 

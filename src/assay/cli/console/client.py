@@ -195,15 +195,20 @@ class _RemoteRuns:
 
 def _key(key_file: str | None) -> str:
     """The key from the file, else from the environment. Never from the command line, which other users can see."""
+    source = KEY if key_file is None else f"--key-file {key_file}"
     if key_file is not None:
         try:
             key = Path(key_file).read_text("utf-8-sig").strip()
         except OSError as wrong:
-            raise UsageError(f"--key-file {key_file}: {wrong.strerror}") from None
+            raise UsageError(
+                f"--key-file {key_file}: expected a file that can be read, got {wrong.strerror}"
+            ) from None
     else:
         key = os.environ.get(KEY, "").strip()
     if not key:
-        raise UsageError(f"--server needs a key: in {KEY}, or in a file with --key-file F")
+        raise UsageError(f"--server: expected a key in {KEY}, or in a file with --key-file F; got none")
     if not key.isascii() or not key.isprintable():
-        raise UsageError("invalid API key: it contains non-printable or non-ASCII characters")
+        raise UsageError(
+            f"{source}: expected a key of printable ASCII characters, got others; copy the key again"
+        )
     return key

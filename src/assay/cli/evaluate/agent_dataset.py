@@ -293,7 +293,7 @@ def _journal_of(options: EvaluateOptions) -> Path | None:
     if options.resume:
         if not stored:
             raise UsageError("--resume with --agent needs sqlalchemy: pip install 'openassay[store]'")
-        raise UsageError("--resume with --agent continues a run of --save, or one .jsonl file that -o names")
+        raise UsageError("--resume: expected --save, or one .jsonl file that -o names, with --agent")
     return None
 
 
@@ -307,7 +307,9 @@ def _exclusive(journal: Path | None) -> Generator[None]:
         try:
             fcntl.flock(results, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UsageError(f"{results.name}: another process is writing it") from None
+            raise UsageError(
+                f"{results.name}: expected a file that no process writes, got one that another process writes"
+            ) from None
         yield
 
 

@@ -126,7 +126,7 @@ def _start_jobs(jobs: int, evaluation: Evaluation) -> "JobScheduler | None":
     try:
         return start_jobs(jobs, evaluation)
     except OSError as wrong:
-        echo_err(f"{jobs} processes cannot start ({wrong.strerror}), so it runs in one process")
+        echo_err(f"--jobs: {jobs} processes do not start ({wrong.strerror}), so it runs in one process")
         return None
 
 
@@ -250,7 +250,7 @@ def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
 def _report_error(evaluation: Evaluation, error: Refusal | None) -> None:
     tally = evaluation.tally
     if evaluation.bad_lines.count:
-        echo_err(f"{count_of(evaluation.bad_lines.count, 'invalid line')} skipped and not measured")
+        echo_err(f"{count_of(evaluation.bad_lines.count, 'line')} skipped and not measured")
     if error is None:
         if not tally.cases:
             echo_err("there was nothing to evaluate: no test cases")

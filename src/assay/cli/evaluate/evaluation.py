@@ -227,23 +227,25 @@ def _validate_agent(options: EvaluateOptions) -> None:
     """Refuse options that contradict --agent, or that need it."""
     if options.agent is None:
         if options.trials != 1:
-            raise UsageError("--trials needs --agent: without an agent there is nothing to repeat")
+            raise UsageError(
+                "--trials: expected --agent with it; without an agent there is nothing to repeat"
+            )
         return
     validate_ks(options.ks, options.trials)
     if options.request is not None:
         raise UsageError(
-            f"--agent answers the cases of --cases, and {options.request} is a request with outputs:"
+            f"--agent: expected --cases F, got {options.request}, a request with outputs;"
             f" use --cases {options.request}, with --checks"
         )
     if options.traces:
         raise UsageError("--agent answers cases, and --traces has answers: use one of them")
     if options.outputs is not None:
-        raise UsageError("--agent and --outputs are two sources of outputs: use one of them")
+        raise UsageError("--agent and --outputs: expected one source of outputs, got both")
     if (options.cases is None) == (options.contexts is None):
         got = "both" if options.cases else "none"
-        raise UsageError(f"--agent expects --cases F, or --contexts F whose outputs it replaces; got {got}")
+        raise UsageError(f"--agent: expected --cases F, or --contexts F whose outputs it replaces; got {got}")
     if (options.jobs or 1) > 1:
-        raise UsageError("--jobs divides outputs among processes; with --agent use --concurrency")
+        raise UsageError("--jobs and --agent: expected one of them, got both; with --agent use --concurrency")
 
 
 def _agent_execution(options: EvaluateOptions, settings: Settings, registry: Registry) -> "AgentExecution":

@@ -170,7 +170,7 @@ def _check_sources(options: EvaluateOptions) -> None:
     if len(names) != 1:
         raise UsageError(f"expected one of {', '.join(sources)}; got {' and '.join(names) or 'none'}")
     if [*options.inputs, options.checks].count("-") > 1:
-        raise UsageError("only one file can come from standard input ('-')")
+        raise UsageError("expected at most one '-' (standard input), got several")
     if options.agent is None and options.outputs is None and options.cases is not None:
         checks = f" --checks {shlex.quote(options.checks)}" if options.checks else ""
         hint = f"if it has the outputs too: assay evaluate {shlex.quote(options.cases)}{checks}"
@@ -190,7 +190,9 @@ def _from_traces(
     bad_lines: BadLines,
 ) -> Inputs:
     if options.columns:
-        raise UsageError("--map names columns of --contexts, --cases and --outputs; traces have none")
+        raise UsageError(
+            "--map: expected --contexts, --cases or --outputs, whose columns it names; got traces"
+        )
     from assay.backends.models.prices import published_cost  # deferred import: most runs read no traces
     from assay.fep.planning.sources import from_traces
 
@@ -208,7 +210,7 @@ def _from_request(
 ) -> Inputs:
     parsed, own_checks, own_experiment, problems = from_request(name, settings.limits)
     if checks is not None and own_checks is not None:
-        raise UsageError(f"{name} has checks, and --checks {options.checks} is given too: use one of them")
+        raise UsageError(f"--checks {options.checks}: expected checks there or in {name}, got both")
     contexts = parsed.contexts[: options.limit]
     return Inputs(
         iter(contexts),
@@ -244,7 +246,7 @@ def open_sinks(
             *counters,
         ]  # written from the run, also with --resume
     if options.save and options.resume:
-        raise UsageError("--save stores a whole run and --resume continues a part of one: use one of them")
+        raise UsageError("--save and --resume: expected one of them, got both")
     names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]
     regular = [name for name in names if not Path(name).exists() or Path(name).is_file()]
     if not options.resume:
@@ -253,7 +255,7 @@ def open_sinks(
             resume.write_fingerprint(name, resume.fingerprint(plan, options.inputs))
         return sinks
     if len(regular) != 1:
-        raise UsageError(f"--resume continues one .jsonl file that -o names; got {len(regular)}")
+        raise UsageError(f"--resume: expected one .jsonl file that -o names, got {len(regular)}")
     (name,) = regular
     fingerprint = resume.fingerprint(plan, options.inputs)
     if Path(name).exists() and Path(name).stat().st_size:
@@ -321,7 +323,9 @@ def _check_distinct(options: EvaluateOptions) -> None:
         path = Path(name).resolve()
         if not (path.exists() and not path.is_file()):  # a device can be written twice
             if path in files:
-                raise UsageError(f"{files[path].format(name)}: one would destroy the other")
+                raise UsageError(
+                    f"expected other files, because one would destroy the other: {files[path].format(name)}"
+                )
             files[path] = f"-o {{}} is given twice, also as {name}"
 
 

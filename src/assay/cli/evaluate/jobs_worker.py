@@ -85,11 +85,11 @@ class _Worker:
         except Refusal as refusal:  # the checks of a case are invalid
             first_bad_line = BadLineAt(range_.line, str(refusal).splitlines())
         except OSError as wrong:
-            error = f"{self._config.contexts}: cannot be read: {wrong.strerror}"
+            error = f"{self._config.contexts}: expected a file that can be read, got {wrong.strerror}"
         try:
             file.flush()
         except OSError as wrong:
-            error = f"the temporary folder: cannot be written: {wrong.strerror}"
+            error = f"the temporary folder: expected a file that can be written, got {wrong.strerror}"
         return JobResult(
             start=part.start,
             inputs=range_.inputs.record() if part.inputs else None,

@@ -49,11 +49,11 @@ def main(
     _check_extras(chosen, options)
     if chosen.server_processes > 1 and not hasattr(os, "fork"):
         raise UsageError(
-            "--processes: this system cannot fork processes; start one server for each core instead"
+            "--processes: expected 1, because this system has no fork; start one server for each core instead"
         )
     if chosen.server_processes > 1 and chosen.database_url.startswith("memory:"):
         raise UsageError(
-            "--processes: several processes need one database, and memory: is not shared; use a SQLite file"
+            "--processes: expected a database that several processes share, got memory:; use a SQLite file"
         )
     tls = servers.tls(chosen)
     binding = listen(options.host, options.port, tls, insecure=options.insecure)
@@ -219,7 +219,8 @@ def reserve_grpc(config: settings.Settings, options: ServeOptions, binding: Bind
         except OSError:
             reserved.close()
             raise EnvironmentFailure(
-                f"gRPC cannot listen on {binding.host}:{wanted}: the port is in use; --grpc-port 0 takes any free port"
+                f"--grpc-port {wanted}: expected a free port of {binding.host}, got one in use;"
+                " --grpc-port 0 takes a free port"
             ) from None
         if shared:
             return GrpcPort(wanted, reserved)
@@ -235,12 +236,12 @@ def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> 
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
-        raise UsageError(f"--host: {host!r} is not an address of this machine") from None
+        raise UsageError(f"--host: expected an address of this machine, got {host!r}") from None
     number = str(where[0])
     if tls is None and not insecure and not ipaddress.ip_address(number.partition("%")[0]).is_loopback:
         raise UsageError(
-            f"--host {host} is reachable from a network, and without TLS keys, tokens and evaluations would cross it "
-            "unencrypted: give --tls-cert and --tls-key, or --insecure if a proxy in front has TLS"
+            f"--host {host}: expected TLS on an address that a network reaches, got none; give --tls-cert and "
+            "--tls-key, or --insecure if a proxy in front has TLS"
         )
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -250,7 +251,7 @@ def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> 
     except OSError as error:
         listener.close()
         raise EnvironmentFailure(
-            f"cannot listen on port {port} of {host}: {error.strerror}; --port 0 takes a free port"
+            f"--port {port}: expected a free port of {host}, got {error.strerror}; --port 0 takes a free port"
         ) from None
     name = f"[{number}]" if family == socket.AF_INET6 else number
     scheme = "http" if tls is None else "https"

@@ -41,7 +41,7 @@ def main(options: ViewOptions, *, server: str | None, key_file: str | None) -> N
     if server is not None:
         if options.tenant is not None or options.port:
             raise UsageError(
-                "--tenant and --port are for a local server; with --server, the key decides the tenant"
+                "--tenant and --port: expected a local server, got --server, where the key decides the tenant"
             )
         _open_remote(HostClient(server, key_file), options)
         return
@@ -52,7 +52,7 @@ def main(options: ViewOptions, *, server: str | None, key_file: str | None) -> N
     require("a server", "serve", "store")
     if not (page_folder() / INDEX).is_file():
         raise UsageError(
-            "the page is not built here; run `make web` in a clone of the repository, or install a wheel"
+            "there is no built page here; run `make web` in a clone of the repository, or install a wheel"
         )
     logging.configure("text", "warning")
     event_loop.run(_serve(settings.load(), options))

@@ -37,7 +37,7 @@ def main(runs: list[str], *, tenant: str | None, dry_run: bool, yes: bool, json:
             open_runs = [f"{run.id} is {run.status}" for run in found.values() if run.status not in CLOSED]
             if open_runs:
                 raise UsageError(
-                    f"{'; '.join(open_runs)}: only a run that has ended can be erased; nothing was erased"
+                    f"expected runs that have ended, but {'; '.join(open_runs)}; nothing was erased"
                 )
             return (
                 [await erase_content(evaluations, run) for run in found.values()]

@@ -89,13 +89,11 @@ def main(*, a: str, b: str, task: str | None, limit: int, tenant: str | None, js
 
 def _check(run: Run) -> None:
     if run.kind not in (EVAL, KIND):
-        raise UsageError(
-            f"{run.id} is a run of kind {run.kind}: only evals and evaluations have tasks to compare"
-        )
+        raise UsageError(f"{run.id}: expected an agent eval or an evaluation, got a run of kind {run.kind}")
     if run.erased:
         raise UsageError(f"{run.id}: {run.erasure}")
     if run.status not in CLOSED:
-        raise UsageError(f"expected runs that have ended, {run.id} is {run.status}")
+        raise UsageError(f"{run.id}: expected a run that has ended, got one that is {run.status}")
 
 
 async def _paths(evaluations: EvaluationService, run: Run) -> dict[Key, ShownCase]:
@@ -123,7 +121,7 @@ def _diff(
     noun = "task" if a.kind == EVAL else "case"
     several = any(case.trial is not None for case in (*one.values(), *two.values()))
     if task is not None and not any(key[0] == task for key in (*one, *two)):
-        raise UsageError(f"--task {task}: neither {a.id} nor {b.id} has such a {noun}")
+        raise UsageError(f"--task {task}: there is no such {noun} in {a.id} and {b.id}")
     partings: list[Parting] = []
     same = 0
     for key, case in one.items():

@@ -25,7 +25,7 @@ def main(*, run: str, output: list[str], tenant: str | None) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
         if stored.kind == DEPLOYMENT:
             raise UsageError(
-                f"{stored.id} is a transition: it has no results; `assay show {stored.id} --json`"
+                f"{stored.id}: expected a run with results, got a transition; `assay show {stored.id} --json` prints it"
             )
         if stored.kind == EVAL:
             from assay.cli.render import scorecard  # deferred import: only for eval runs
@@ -51,7 +51,7 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
     try:
         require_ended(run)
     except Conflict:
-        raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
+        raise UsageError(f"{run.id}: expected a run that has ended, got one that is {run.status}") from None
     await audit_read(evaluations.store, run)
     request, is_complete = await read_request(evaluations.store, run.id), run.status == "completed"
     sinks = [sink_for(name, request.columns) for name in to]

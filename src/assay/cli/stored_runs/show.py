@@ -45,7 +45,7 @@ def show_run(
 ) -> None:
     """Print the cases, tasks or verdicts of one run, and their reasons."""
     if case is not None and task is not None:
-        raise UsageError("--case and --task name the same thing: use one of them")
+        raise UsageError("--case and --task: expected one of them, got both; they name the same thing")
     options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, ks=ks, json=json)
 
     async def show_run(evaluations: EvaluationService) -> None:
@@ -81,7 +81,7 @@ def _erasure(run: Run) -> dict[str, str]:
 async def _show_deployment(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
     if options.selects:
         raise UsageError(
-            f"{run.id} is a transition: it has no cases, so --failed, --case, --task, --check and --k do not apply"
+            f"--failed, --case, --task, --check and --k: expected a run with cases, got {run.id}, a transition"
         )
     await show_deployment(evaluations.store, run, json=options.json)
 
@@ -89,7 +89,7 @@ async def _show_deployment(evaluations: EvaluationService, run: Run, options: Sh
 async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
     if options.selects:
         raise UsageError(
-            f"{run.id} is a workflow run: it has no cases, so --failed, --case, --task, --check and --k do not apply"
+            f"--failed, --case, --task, --check and --k: expected a run with cases, got {run.id}, a workflow run"
         )
     verification = await verification_of(evaluations.store, run, parts.execution_environment(settings.load()))
     await show_workflow(evaluations.store, run, verification, limit=options.limit, json=options.json)

@@ -33,9 +33,9 @@ class OutputFile:
         except FileNotFoundError:
             raise UsageError(f"{name}: there is no folder {Path(name).parent}") from None
         except IsADirectoryError:
-            raise UsageError(f"{name}: this is a folder; expected the name of a file") from None
+            raise UsageError(f"{name}: expected the name of a file, got a folder") from None
         except OSError as wrong:
-            raise UsageError(f"{name}: cannot be written: {wrong.strerror}") from None
+            raise UsageError(f"{name}: expected a file that can be written, got {wrong.strerror}") from None
 
     def write(self, data: bytes) -> None:
         """Write whole lines. On a terminal, control characters are written as JSON escapes."""
@@ -65,7 +65,9 @@ class OutputFile:
             while data:
                 data = data[self._file.write(data) :]
         except OSError as wrong:
-            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
+            raise EnvironmentFailure(
+                f"{self.name}: expected a file that can be written, got {wrong.strerror}"
+            ) from None
 
     def copy(self, file: IO[bytes], size: int) -> None:
         """Copy the first `size` bytes of another file, with `sendfile` where the system supports it."""
@@ -79,7 +81,9 @@ class OutputFile:
                 at += os.sendfile(self._file.fileno(), file.fileno(), at, size - at)
         except OSError as wrong:
             if wrong.errno != errno.EINVAL:
-                raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
+                raise EnvironmentFailure(
+                    f"{self.name}: expected a file that can be written, got {wrong.strerror}"
+                ) from None
             while block := os.pread(file.fileno(), min(BUFFER, size - at), at):
                 at += len(block)
                 self.write(block)
@@ -100,7 +104,9 @@ class OutputFile:
         try:
             self._file.seek(-length, os.SEEK_CUR)
         except OSError as wrong:
-            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
+            raise EnvironmentFailure(
+                f"{self.name}: expected a file that can be written, got {wrong.strerror}"
+            ) from None
         self.write(data)
 
     def close(self) -> None:
@@ -110,7 +116,9 @@ class OutputFile:
             try:
                 self._file.close()
             except OSError as wrong:
-                raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
+                raise EnvironmentFailure(
+                    f"{self.name}: expected a file that can be written, got {wrong.strerror}"
+                ) from None
 
 
 def _open(name: str, *, append: bool) -> IO[bytes]:

@@ -75,7 +75,9 @@ def write_fingerprint(name: str, fingerprint: Fingerprint) -> None:
         draft.write_bytes(msgspec.json.encode(fingerprint))
         draft.replace(target)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{target}: cannot be written: {wrong.strerror}") from None
+        raise EnvironmentFailure(
+            f"{target}: expected a file that can be written, got {wrong.strerror}"
+        ) from None
 
 
 def check_fingerprint(name: str, fingerprint: Fingerprint) -> None:
@@ -84,18 +86,18 @@ def check_fingerprint(name: str, fingerprint: Fingerprint) -> None:
         previous = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
     except (OSError, msgspec.DecodeError):
         raise UsageError(
-            f"--resume: {name} has results, but the file {fingerprint_path(name).name} that says how they were made"
-            " is missing; remove the results, or write to another file"
+            f"--resume: {name}: expected the file {fingerprint_path(name).name}, which says how its results were made,"
+            " got none; remove the results, or write to another file"
         ) from None
     if fingerprint.inputs == UNREPEATABLE:
         raise UsageError(
-            "--resume: cases with checks of their own cannot come from standard input: give a file"
+            "--resume: expected a file with the cases, because they have checks of their own; got standard input"
         )
-    for part, difference in (("checks", "other checks or options"), ("inputs", "other inputs")):
+    for part, difference in (("checks", "checks and options"), ("inputs", "inputs")):
         if getattr(previous, part) != getattr(fingerprint, part):
             raise UsageError(
-                f"--resume: {name} was started with {difference} (digest {getattr(previous, part)[:12]}, now"
-                f" {getattr(fingerprint, part)[:12]}); remove it, or write to another file"
+                f"--resume: {name}: expected the {difference} of its results, got others; remove it, or write to"
+                " another file"
             )
 
 
@@ -123,7 +125,9 @@ def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tal
     except FileNotFoundError:
         return
     except OSError as wrong:
-        raise EnvironmentFailure(f"{name}: cannot be read or cut: {wrong.strerror}") from None
+        raise EnvironmentFailure(
+            f"{name}: expected a file that can be read and cut, got {wrong.strerror}"
+        ) from None
 
 
 def _count(
@@ -133,7 +137,7 @@ def _count(
     try:
         case, twice = _read(line), duplicate_in(line[:-1])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise UsageError(f"--resume: {name}:{line_number + 1} is not a result of assay") from None
+        raise UsageError(f"--resume: {name}:{line_number + 1}: expected a result of assay") from None
     if twice is not None:
         raise UsageError(f"--resume: {name}:{line_number + 1}: {twice}: {TWICE}")
     if context is None:
@@ -144,8 +148,8 @@ def _count(
     )
     if not line.startswith(expected):
         raise UsageError(
-            f"--resume: {name}:{line_number + 1} is the result of another case than input "
-            f"{line_number + 1}; the inputs differ"
+            f"--resume: {name}:{line_number + 1}: expected the result of input {line_number + 1}, got that of "
+            "another case; the inputs differ"
         )
     answers, id, code = (
         plan.scorer_for(line_number, context).answers_in(tally),
@@ -173,5 +177,5 @@ def _files(names: list[str]) -> str:
             with Path(name).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as wrong:
-            raise UsageError(f"{name}: cannot be read: {wrong.strerror}") from None
+            raise UsageError(f"{name}: expected a file that can be read, got {wrong.strerror}") from None
     return digest.hexdigest()

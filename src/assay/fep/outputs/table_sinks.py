@@ -149,7 +149,9 @@ class XlsxSink:
             os.replace(self._path, self.name)
         except (OSError, *_errors_of("xlsxwriter.exceptions", "XlsxWriterException")) as wrong:
             self._path.unlink(missing_ok=True)
-            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong}") from None
+            raise EnvironmentFailure(
+                f"{self.name}: expected a file that can be written, got {wrong}"
+            ) from None
 
     def _start_sheet(self) -> None:
         sheets = len(self._book.worksheets())
@@ -217,7 +219,9 @@ class ParquetSink:
             os.replace(self._path, self.name)
         except OSError as wrong:
             self._path.unlink(missing_ok=True)
-            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror or wrong}") from None
+            raise EnvironmentFailure(
+                f"{self.name}: expected a file that can be written, got {wrong.strerror or wrong}"
+            ) from None
 
     def _write_group(self) -> None:
         """Write the rows that are held. The first group says what the columns of the user's table are."""
@@ -236,7 +240,9 @@ class ParquetSink:
                 self._write_again()
             self._writer.write_table(self._group(columns))
         except OSError as wrong:
-            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror or wrong}") from None
+            raise EnvironmentFailure(
+                f"{self.name}: expected a file that can be written, got {wrong.strerror or wrong}"
+            ) from None
 
     def _open(self, path: Path) -> Any:
         arrow, layout = self._arrow, self._layout
@@ -292,11 +298,11 @@ def _typed(cell: Any, kind: type) -> Any:
 def _check_target(name: str) -> None:
     path = Path(name)
     if path.is_dir():
-        raise UsageError(f"{name}: this is a folder; expected the name of a file")
+        raise UsageError(f"{name}: expected the name of a file, got a folder")
     if not path.parent.is_dir():
         raise UsageError(f"{name}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not path.is_file()):
-        raise UsageError(f"{name}: cannot be written")
+        raise UsageError(f"{name}: expected a file that can be written, got one that is read-only or no file")
 
 
 def _require(module: str, package: str, name: str) -> Any:

@@ -111,7 +111,7 @@ class Plan:
                 raise InvalidRequest(
                     Problem(
                         path,
-                        "both this case and the request have checks: give one of them",
+                        "expected checks in this case or in the request, got both",
                     )
                 )
             return self._scorer(context.checks, path)

@@ -218,10 +218,11 @@ class DistinctCases:
         names = (
             preview(name) for name in first | case if first.get(name, self) != case.get(name, self)
         )  # the type of a number may differ, too
-        message = f"{preview(id)} is already the id of another test case: {next(names, 'a number')} differs"
-        return Problem(
-            f"{path}.id", f"{message}; trials of one case are equal, and other cases have other ids"
+        message = (
+            f"{preview(id)} is already the id of another test case: {next(names, 'a number')} differs;"
+            " trials of one case are equal, and other cases have other ids"
         )
+        return Problem(f"{path}.id", message)
 
 
 def _digest(case: dict[str, Any]) -> bytes:

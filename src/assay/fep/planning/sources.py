@@ -185,7 +185,7 @@ def file_identity(name: str) -> tuple[int, int]:
     try:
         file = Path(name).stat()
     except OSError as wrong:
-        raise EnvironmentFailure(f"{name}: cannot be read: {wrong.strerror}") from None
+        raise EnvironmentFailure(f"{name}: expected a file that can be read, got {wrong.strerror}") from None
     return file.st_dev, file.st_ino
 
 
@@ -255,7 +255,7 @@ def from_pair(
         if case_count != output_count:
             raise InvalidRequest(_length_problem(cases, case_count, outputs, output_count))
     elif cases == outputs:
-        raise UsageError("--cases and --outputs cannot both come from standard input")
+        raise UsageError("--cases and --outputs: expected at most one '-' (standard input), got two")
     else:
         check_readable(cases if outputs == "-" else outputs)
     case_items = items_of(cases, limits, "case", of_case, table)

@@ -89,7 +89,7 @@ class RpcServer:
             return self._server.add_secure_port(address, credentials(tls))
         except RuntimeError:
             raise EnvironmentFailure(
-                f"gRPC cannot listen on {address}: the port is in use; --grpc-port 0 takes any free port"
+                f"--grpc-port: expected a free port, got {address} in use; --grpc-port 0 takes a free port"
             ) from None
 
     async def serve(self) -> None:

@@ -45,7 +45,7 @@ class DeploymentRuns:
     async def fork(self, source: Run, request: ForkRequest, new: NewRun) -> Run:
         """A copy of the log. It repeats what was recorded, and changes no deployment."""
         if request.mode != "replay":
-            raise InvalidRequest(Problem("mode", "expected replay: a transition cannot be branched"))
+            raise InvalidRequest(Problem("mode", "expected replay, because a transition has no branches"))
         return await replay(
             self.promotions.store, source, everything(("request",)), run=new.id, documents=new.documents
         )

@@ -184,7 +184,9 @@ def _modes(text: str | None) -> tuple[str, ...]:
 def _start_sequence(params: dict[str, str], header: str | None = None) -> int:
     """The sequence in `lastSequence`, in its older name `since`, or in Last-Event-ID; -1: from the start."""
     if "lastSequence" in params and "since" in params:
-        raise InvalidRequest(Problem("since", "it is another name of lastSequence; send only one of them"))
+        raise InvalidRequest(
+            Problem("since", "expected one of since and lastSequence, got both; they mean the same")
+        )
     values = [(name, params[name]) for name in ("lastSequence", "since") if name in params]
     name, text = values[0] if values else ("Last-Event-ID", header or "-1")
     if not _NUMBER.fullmatch(text):

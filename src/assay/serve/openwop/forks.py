@@ -73,6 +73,6 @@ def _validate(request: ForkRequest) -> ForkRequest:
         raise InvalidRequest(Problem("fromSeq", "expected the sequence at which the branch begins"))
     if request.mode == "replay" and request.run_options_overlay:
         raise InvalidRequest(
-            Problem("runOptionsOverlay", "only a branch takes an overlay; a replay changes nothing")
+            Problem("runOptionsOverlay", "expected mode branch with it; a replay changes nothing")
         )
     return request

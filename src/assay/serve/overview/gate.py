@@ -49,7 +49,7 @@ async def gate_run(call: HttpRequest) -> Response:
     if request.baseline is not None:
         runs = [await find_run(call, request.baseline), run]
         if runs[0].id == run.id:
-            raise InvalidRequest(Problem("baseline", f"it is {run.id} itself; name another run"))
+            raise InvalidRequest(Problem("baseline", f"expected another run, got {run.id} itself"))
         require_comparisons()
     policy = await in_place(lambda: _policy(request, call), len(body))
     for one in runs:

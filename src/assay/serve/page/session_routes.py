@@ -68,7 +68,7 @@ async def create_code(call: HttpRequest) -> Response:
     key, life = "", page_sessions.TOKEN_LIFE
     text = credential_of(call)
     if text.startswith(page_sessions.PREFIX):
-        raise InvalidRequest(Problem("", "expected an API key or a token; a session cannot open another"))
+        raise InvalidRequest(Problem("", "expected an API key or a token; a session opens no other"))
     if "." not in text:
         opener = await keys.find(server.store, keys.parse(text))
         key, life = opener.id, page_sessions.LIFE

@@ -30,11 +30,11 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
     """The files that the settings name, or None. Raises UsageError, in one line, if they cannot be used."""
     if not cert and not key:
         if client_ca:
-            raise UsageError("--tls-client-ca needs --tls-cert and --tls-key")
+            raise UsageError("--tls-client-ca: expected --tls-cert and --tls-key with it")
         return None
     if not cert or not key:
         there, missing = ("--tls-cert", "--tls-key") if cert else ("--tls-key", "--tls-cert")
-        raise UsageError(f"{there} needs {missing} too")
+        raise UsageError(f"{there}: expected {missing} with it")
     tls = Tls(Path(cert), Path(key), Path(client_ca) if client_ca else None)
     _check(tls.cert, "--tls-cert", b"-BEGIN CERTIFICATE-", "a certificate")
     _check(tls.key, "--tls-key", b"PRIVATE KEY-", "a private key")
@@ -48,9 +48,13 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
         ) from None
     except ssl.SSLError as wrong:
         if wrong.reason == "KEY_VALUES_MISMATCH":
-            raise UsageError(f"--tls-key: {key} is not the key of the certificate in {cert}") from None
+            raise UsageError(
+                f"--tls-key: {key}: expected the key of the certificate in {cert}, got another"
+            ) from None
         broken = ", ".join(str(path) for path in tls if path is not None)
-        raise UsageError(f"TLS: one of {broken} cannot be read: {wrong.reason or 'broken'}") from None
+        raise UsageError(
+            f"TLS: one of {broken}: expected a file that can be read, got {wrong.reason or 'broken'}"
+        ) from None
     return tls
 
 
@@ -66,6 +70,8 @@ def _check(path: Path, option: str, mark: bytes, content: str) -> None:
     try:
         data = path.read_bytes()
     except OSError as wrong:
-        raise UsageError(f"{option}: {path} cannot be read: {wrong.strerror}") from None
+        raise UsageError(
+            f"{option}: {path}: expected a file that can be read, got {wrong.strerror}"
+        ) from None
     if mark not in data:
-        raise UsageError(f"{option}: {path} contains no {content.removeprefix('a ')} in PEM format")
+        raise UsageError(f"{option}: {path}: expected {content} in PEM format")

@@ -104,7 +104,7 @@ def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
     ids = [node.id for node in workflow.nodes]
     found = [Problem("nodes", "expected at least one node")] if not ids else []
     found += [
-        Problem(f"nodes[{at}].id", f"an earlier node has the id {id!r}")
+        Problem(f"nodes[{at}].id", f"expected an id of its own, got {id!r}, which an earlier node has")
         for at, id in enumerate(ids)
         if id in ids[:at]
     ]
@@ -113,7 +113,7 @@ def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
             what = f"there is no node type {node.typeId!r}; there are {', '.join(sorted(types))}"
             found.append(Problem(f"nodes[{at}].typeId", what))
         if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith(CONFORMANCE):
-            found.append(Problem(f"nodes[{at}].typeId", "only for workflows of a conformance suite"))
+            found.append(Problem(f"nodes[{at}].typeId", "expected a workflow of a conformance suite with it"))
         if node.agent is not UNSET and {"version", "channel"} <= node.agent.keys():
             found.append(Problem(f"nodes[{at}].agent", "expected a version or a channel, got both"))
         found += _mock_problems(workflow, node, f"nodes[{at}].config")
@@ -128,10 +128,12 @@ def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
 
 
 def _mock_problems(workflow: Workflow, node: Node, path: str) -> list[Problem]:
-    """Mock settings are only for workflows of a conformance suite (openwop-contract §13.2, §13.4)."""
+    """Mock settings are expected a workflow of a conformance suite with it (openwop-contract §13.2, §13.4)."""
     mocked = [name for name in node.config if name.startswith("mock")]
     if mocked and not workflow.id.startswith(CONFORMANCE):
-        return [Problem(f"{path}.{name}", "only for workflows of a conformance suite") for name in mocked]
+        return [
+            Problem(f"{path}.{name}", "expected a workflow of a conformance suite with it") for name in mocked
+        ]
     calls: Any = node.config.get("mockToolCalls", ())
     return [
         Problem(f"{path}.mockToolCalls[{at}]", "expected either a result or an error")
@@ -150,7 +152,7 @@ def _edge_problems(workflow: Workflow, ids: list[str]) -> list[Problem]:
             if end not in ids
         ]
         if edge.condition is not UNSET or edge.triggerRule not in (UNSET, "all_success"):
-            found.append(Problem(f"edges[{at}]", "conditions and trigger rules are not offered here"))
+            found.append(Problem(f"edges[{at}]", "this host has no conditions and trigger rules"))
     return found
 
 

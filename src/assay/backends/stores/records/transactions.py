@@ -205,10 +205,10 @@ def _bad_name(name: str) -> list[Problem]:
     try:
         long = len(name.encode()) > MAX_NAME_BYTES
     except UnicodeEncodeError:
-        return [Problem("", f"{name[:40]!r} is not a valid name: it is not Unicode text")]
+        return [Problem("", f"expected a name that is Unicode text, got {name[:40]!r}")]
     if long:
-        return [Problem("", f"{name[:40]!r}… is not a valid name: it has more than {MAX_NAME_BYTES} bytes")]
-    return [Problem("", f"{name[:40]!r} is not a valid name: it contains a NUL")] if "\0" in name else []
+        return [Problem("", f"expected a name of at most {MAX_NAME_BYTES} bytes, got {name[:40]!r}…")]
+    return [Problem("", f"expected a name without NUL, got {name[:40]!r}")] if "\0" in name else []
 
 
 def _check_run(requirement: RequireRun, run: Run | None) -> None:

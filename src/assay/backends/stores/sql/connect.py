@@ -38,7 +38,7 @@ def open_engine(address: str, connections: int = 1) -> Engine:
         case "postgresql":
             return _postgres(url, connections)
         case other:
-            raise UsageError(f"no SQL store for {other!r}")
+            raise UsageError(f"there is no SQL store for {other!r}")
 
 
 def _sqlite(url: URL, connections: int) -> Engine:

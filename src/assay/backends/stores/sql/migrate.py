@@ -52,8 +52,8 @@ def _in_shape(connection: Connection, head: str) -> bool:
         )
     if found is not None and found > head:
         raise UsageError(
-            f"this database has the schema version {found} of a newer assay; this assay supports up to {head}. "
-            "Run the newer assay, or use another database"
+            f"the database: expected a schema version up to {head}, got {found}, which a newer assay wrote; run the "
+            "newer assay, or use another database"
         )
     return found == head
 

@@ -142,7 +142,9 @@ def compare(engine: Engine, codec: RecordCodec) -> None:
     for id, row in marked.items():
         if id not in codec.ids:
             there = f"; it has only {', '.join(sorted(codec.ids))}" if codec.ids else ""
-            raise UsageError(f"this store has records encrypted with key {id!r}: {HOW}{there}")
+            raise UsageError(
+                f"ASSAY_EVIDENCE_KEY: expected key {id!r}, which encrypted records of this store: {HOW}{there}"
+            )
         _try(codec, id, row)
     if codec.key_id and codec.key_id not in marked:
         _mark(engine, codec)
@@ -158,7 +160,7 @@ def _try(codec: RecordCodec, id: str, row: Row[Any]) -> None:
         codec.open(EncodedBlob(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
     except EnvironmentFailure:
         raise UsageError(
-            f"ASSAY_EVIDENCE_KEY has a key {id!r}, and it is not the {id!r} that encrypted this store"
+            f"ASSAY_EVIDENCE_KEY: expected the key {id!r} that encrypted this store, got another of this id"
         ) from None
 
 

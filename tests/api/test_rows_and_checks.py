@@ -296,7 +296,7 @@ WRONG = [
     ({"test_cases": frame(), "checks": CHECKS}, "no column for output; its columns are 'question'"),
     ({"test_cases": frame(), "checks": CHECKS, "map": {"input": "q"}}, "there is no column 'q'"),
     ({"test_cases": frame(), "checks": CHECKS, "map": {"text": "question"}}, "expected one of id, input"),
-    ({"test_cases": TWICE, "checks": CHECKS}, "expected columns with different names, got 'input' twice"),
+    ({"test_cases": TWICE, "checks": CHECKS}, "expected different columns, got 'input' twice"),
     ({"test_cases": [1], "checks": CHECKS, "map": MAP}, "test_cases[0]: expected a row, an object with columns, got"),
     ({"test_cases": 7, "checks": CHECKS, "map": MAP}, "test_cases: expected a data frame or a list of rows"),
     ({"test_cases": [{"id": "a", "input": 1}], "checks": CHECKS}, "outputs: expected one output for each case, or an agent"),

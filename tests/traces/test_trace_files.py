@@ -128,7 +128,7 @@ BAD = {
     ),
     "a value of another kind": (
         request_of(Sent(id="01", members={"attributes": [{"key": "a", "value": {"text": "x"}}]})),
-        "attributes[0].value.text: not a value of OTLP: a string",
+        "attributes[0].value.text: expected a value of OTLP, got a string",
     ),
     "a value that nests deep": (
         request_of(Sent(id="01", members={"attributes": [{"key": "a", "value": nested(70)}]})),
@@ -151,7 +151,7 @@ def test_a_request_that_is_not_otlp_is_refused_with_its_place(
 def test_broken_protobuf_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.pb"
     path.write_bytes(to_protobuf(REQUEST)[:-7])
-    with pytest.raises(assay.InvalidRequest, match="request 1: not an OTLP export request"):
+    with pytest.raises(assay.InvalidRequest, match="request 1: expected an OTLP export request"):
         assay.read_traces(path)
 
 

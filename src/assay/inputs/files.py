@@ -304,9 +304,7 @@ def _rows(
             (column for at, column in enumerate(header) if column and column in header[:at]), None
         )
         if duplicate is not None:
-            raise BadLine(
-                f"{name}:1", [Problem("", f"expected columns with different names, got {duplicate!r} twice")]
-            )
+            raise BadLine(f"{name}:1", [Problem("", f"expected different columns, got {duplicate!r} twice")])
         # without those of a spreadsheet after the last name; a table of pandas has its index in one without a name
         columns = tuple(
             dict.fromkeys(header[: max((at for at, one in enumerate(header, 1) if one), default=0)])

@@ -33,7 +33,7 @@ def columns_of(frame: DataFrame, place: str) -> tuple[str, ...]:
     names = tuple(map(str, getattr(frame, "column_names", frame.columns)))
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise InvalidRequest(Problem(place, f"expected columns with different names, got {twice!r} twice"))
+        raise InvalidRequest(Problem(place, f"expected different columns, got {twice!r} twice"))
     return names
 
 

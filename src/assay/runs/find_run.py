@@ -53,7 +53,9 @@ async def resolve(source: RunLookup[R], reference: str) -> R:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UsageError(f"{reference!r} is the beginning of {len(matches)} run ids: give more characters")
+        raise UsageError(
+            f"{reference!r}: expected the beginning of one run id, got that of {len(matches)}; give more characters"
+        )
     return await source.unknown(reference)
 
 

@@ -189,7 +189,9 @@ def _value(value: Any, place: str, depth: int = 0) -> Any:
                 _text(pair, "key", at): _value(pair.get("value") or {}, at, depth + 1) for at, pair in pairs
             }
         case _:
-            raise InvalidRequest(Problem(f"{place}.{name[:40]}", f"not a value of OTLP: {kind_of(one)}"))
+            raise InvalidRequest(
+                Problem(f"{place}.{name[:40]}", f"expected a value of OTLP, got {kind_of(one)}")
+            )
 
 
 def _signed(value: int | str, place: str) -> int:
@@ -214,7 +216,7 @@ def items_of_protobuf(data: bytes) -> Iterator[Item]:
         try:
             request = logs.ExportLogsServiceRequest.FromString(data)
         except (DecodeError, RecursionError):
-            raise InvalidRequest(Problem("", "not an OTLP export request in protobuf")) from None
+            raise InvalidRequest(Problem("", "expected an OTLP export request in protobuf")) from None
     yield from items_of_json(_as_json(request))
 
 

@@ -339,7 +339,7 @@ BAD_TEXTS = [
     ("csv", CSV + "a,q,x,x,more\n", "x.csv:3: expected 4 cells, as in the header, got 5", 1),
     ("csv", CSV + 'a,"q,x,x\n', "x.csv:3: not CSV: unexpected end of data", 1),
     ("csv", CSV + 'a,"q"q,x,x\n', "x.csv:3: not CSV: ',' expected after '\"'", 1),
-    ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: expected columns with different names, got 'id' twice", 0),
+    ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: expected different columns, got 'id' twice", 0),
     ("csv", "id,input,expected,output.value,output\na,b,x,c,d\n", "x.csv:2: output: expected one column for this member, got two", 0),
     ("csv", "id,input,expected,output,output.value\na,b,x,c,d\n", "x.csv:2: output.value: expected a column 'output' or columns for its members", 0),
     ("csv", "id,input:json,expected,output\na,{,x,c\n", "x.csv:2: input: not JSON: input data was truncated", 0),

@@ -295,9 +295,7 @@ def test_a_parquet_column_has_the_type_of_all_its_cells_in_whatever_order(
 
 
 def test_a_sheet_has_no_more_columns_than_excel_and_whole_numbers_stay_what_they_are(tmp_path):
-    with pytest.raises(
-        assay.UsageError, match=r"the results have 20,0\d\d columns, and a sheet of Excel at most"
-    ):
+    with pytest.raises(assay.UsageError, match=r"columns of a sheet of Excel, got 20,0\d\d"):
         write(tmp_path / "r.xlsx", [f"c{at}" for at in range(20_000)], [])
     write(tmp_path / "r.xlsx", ["n", "f"], [result(0, n=2**53 + 1, f=2**53), result(1, n=1e300, f=False)])
     rows = read_xlsx(tmp_path / "r.xlsx")

@@ -175,7 +175,7 @@ def test_names_and_short_ids_work_on_a_server(command, tmp_path):
         for reference, words in (
             ("latest:other", "there is no eval run yet"),
             ("previous:other", "there is no eval run yet"),
-            ("run-", "'run-' is the beginning of 2 run ids: give more characters"),
+            ("run-", "'run-': expected the beginning of one run id, got that of 2; give more characters"),
         ):
             with pytest.raises(UsageError, match=words):
                 found(reference, "eval run")

@@ -238,7 +238,7 @@ def _validate_agent(options: EvaluateOptions) -> None:
             f" use --cases {options.request}, with --checks"
         )
     if options.traces:
-        raise UsageError("--agent answers cases, and --traces has answers: use one of them")
+        raise UsageError("--agent and --traces: expected one of them, got both; traces have answers")
     if options.outputs is not None:
         raise UsageError("--agent and --outputs: expected one source of outputs, got both")
     if (options.cases is None) == (options.contexts is None):

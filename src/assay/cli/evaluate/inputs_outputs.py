@@ -144,7 +144,9 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLine
     if options.traces:
         return _from_traces(options, checks, experiment, settings, bad_lines)
     if options.request and columns:
-        raise UsageError("--map names columns of --contexts, --cases and --outputs; a request file has none")
+        raise UsageError(
+            "--map: expected --contexts, --cases or --outputs, whose columns it names; got a request file"
+        )
     if options.request:
         return _from_request(options.request, checks, experiment, options, settings)
     on_bad = bad_lines if options.skip_bad_lines else None

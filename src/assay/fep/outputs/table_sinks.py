@@ -125,7 +125,7 @@ class XlsxSink:
         _check_target(name)
         if (count := len(layout.columns)) > MAX_COLUMNS:
             raise UsageError(
-                f"{name}: the results have {count:,} columns, and a sheet of Excel at most {MAX_COLUMNS:,}; .csv and"
+                f"{name}: expected at most {MAX_COLUMNS:,} columns of a sheet of Excel, got {count:,}; .csv and"
                 " .parquet hold them"
             )
         self._path = Path(f"{name}.part")
@@ -194,7 +194,7 @@ class ParquetSink:
         try:
             self._path.touch()
         except OSError as wrong:
-            raise UsageError(f"{name}: cannot be written: {wrong.strerror}") from None
+            raise UsageError(f"{name}: expected a file that can be written, got {wrong.strerror}") from None
         self._kinds: list[type] = []  # of the columns
         self._schema: Any = None
         self._writer: Any = None

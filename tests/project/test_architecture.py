@@ -120,7 +120,7 @@ for path in list(paths(typer.main.get_command(app))):
     before = set(sys.modules)
 """
 LIGHT = re.compile(
-    r"assay\.(errors|lazy_pattern|terminal|version|cli\.(main|console|[a-z_]+\.verbs))(\.|$)|assay\.(cli(\.[a-z_]+)?|agenteval(\.planning(\.mode_names)?)?)$"
+    r"assay\.(errors|lazy_pattern|terminal|version|cli\.(main|console|[a-z_]+\.([a-z]+_)?verbs))(\.|$)|assay\.(cli(\.[a-z_]+)?|agenteval(\.planning(\.mode_names)?)?)$"
 )
 HEAVY = {"msgspec", "asyncio", "rich", "pydantic", "ssl", "yaml"}
 

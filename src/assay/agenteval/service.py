@@ -95,7 +95,7 @@ class AgentEvalService:
         self, request: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
         planned = plan(request, await self.gather(request, tenant, suite), self.dependencies.limits)
-        if planned.tenant_agent and planned.live and planned.card.tools:
+        if planned.tenant_agent and (planned.live or request.record) and planned.card.tools:
             self._check_pack_tools(planned.card.agent_id)
         agent = self.dependencies.agents.get(planned.card.agent_id)
         if isinstance(agent, Coverage):

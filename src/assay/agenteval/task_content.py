@@ -99,7 +99,7 @@ def _trial(
         beside=check_rows(others, (), case) if others else UNSET,
         criteria=_criteria(result),
         trajectory=tuple(steps) if steps else UNSET,
-        live=header.live,
+        live=header.has_live_tools,
         judge=tuple(judge) if judge else UNSET,
         findings=UNSET if safety is None else _findings(record_of(safety.data)),
     )

@@ -104,7 +104,7 @@ class TrialRunner:
     def __init__(self, environment: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
         self._environment, self._unit, self._task = environment, unit, task
         self._canary = ""
-        if environment.inspector is not None and not environment.request.live and has_canary(task):
+        if environment.inspector is not None and not environment.request.has_live_tools and has_canary(task):
             self._canary = new_canary()
             self._task = with_canary(task, self._canary)
         self._safety: SafetyResult | None = None
@@ -199,6 +199,9 @@ class TrialRunner:
         fixtures = task.fixtures
         responses = () if fixtures is UNSET else fixtures.tool_responses
         self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)
+        memory = SeededMemory(self._seeds, environment.services.clock)
+        if environment.request.record:
+            return Invocation(card, environment.tools, memory, live=True, memory_ref=SEEDS, **how)
         extension = extension_of(task)
         rules = () if extension is None else extension.fixtures
         names = card.tools if card.tools is not None else tuple(one.tool for one in (*responses, *rules))
@@ -207,10 +210,7 @@ class TrialRunner:
             if environment.tools and names
             else {}
         )
-        tools, memory = (
-            FixtureTools(responses, described, rules),
-            SeededMemory(self._seeds, environment.services.clock),
-        )
+        tools = FixtureTools(responses, described, rules)
         return Invocation(card, tools, memory, memory_ref=SEEDS, **how)
 
     async def _score_result(self, finish: InvocationResult) -> None:

@@ -18,6 +18,7 @@ from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suites.suite import read_own_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
 from assay.api.evaluation import with_short_forms
+from assay.api.recordings import add_fixtures, check_recording, write_recording
 from assay.comparison.gate_verdict import Finding, findings_of
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.fep.outputs.data_frames import data_frame
@@ -176,6 +177,8 @@ async def run_suite(
     checks: Sequence[Check | Mapping[str, Any] | str] | None = None,
     tags: Sequence[str] = (),
     name: str | None = None,
+    fixtures: str | Mapping[str, Any] | None = None,
+    record: str | None = None,
     free: bool = False,
     store: str | Store = "memory:",
 ) -> SuiteRun:
@@ -192,10 +195,15 @@ async def run_suite(
 
     `checks` is one list of FEP checks for the output and trajectory of every task: their results are `check_results`,
     and never part of the score. `store` is a database address or an open store; the default keeps the run in memory
-    only. A run with a `name` is found by it.
+    only. A run with a `name` is found by it. With `record`, a file, live tools are called once in place of fixtures,
+    and their answers are written there without secrets; `fixtures` is such a file, or its content.
     """
     settings = with_model(load(concurrency=concurrency), model)
     document = suite_from(suite, settings)
+    if fixtures is not None:
+        document = add_fixtures(document, fixtures, settings.limits)
+    if record is not None:
+        check_recording(record, "record")
     subject = agent_from(agent, settings, free=free)
     request = EvalRequest(
         suite_ref=f"{document.suite_id}@{document.version}",
@@ -208,6 +216,7 @@ async def run_suite(
         trials=trials,
         seconds=timeout,
         judge=judge,
+        record=record is not None,
         agent_spec=agent if isinstance(agent, str) else "",
         configurable={} if model is None else {"model": model},
         tags=(*tags, *(() if name is None else (name_tag(name),))),
@@ -227,6 +236,8 @@ async def run_suite(
         except asyncio.CancelledError:
             await asyncio.shield(evals.executor.cancel(run.id, LOCAL_TENANT))
             raise
+        if record is not None:
+            await write_recording(opened, ended, record, "record")
         return _kept(await result_of(evals, ended), opened if store == "memory:" else store)
 
 

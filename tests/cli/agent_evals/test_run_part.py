@@ -74,7 +74,7 @@ def test_a_part_that_a_suite_does_not_have_is_refused(assay):
         assert (ended.code, ended.out) == (2, ""), options
         assert message in ended.err
     resumed = assay("run", "--resume", "latest", "--limit", "1")
-    assert "--resume: expected no suite, modes, tasks" in resumed.err
+    assert "--resume: expected no suite, fixtures, modes, tasks" in resumed.err
 
 
 def test_a_part_of_a_suite_is_never_taken_for_the_whole(assay, tmp_path):

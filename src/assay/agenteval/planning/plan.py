@@ -57,7 +57,8 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         MODES[mode].check(request, facts, suite, tasks)
     live = any(MODES[mode].live for mode in modes)
     _check_judge(facts, tasks)
-    _check_tools(card, tasks, live=live)
+    _check_tools(card, tasks, live=live or request.record)
+    _check_record(request, card)
     for mode in modes:
         MODES[mode].check_last(request, facts, suite, tasks)
     _check_handoff(card, tasks)
@@ -226,6 +227,25 @@ def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
             message = f"these tasks have fixtures for {what}, and agent {card.agent_id} takes no {what}"
             reason = TAKES_NONE.get(card.kind, "").format(what=what)
             raise EvalRefused(Problem("tasks", message + reason), tasks=affected)
+
+
+def _check_record(request: EvalRequest, card: AgentCard) -> None:
+    """A recording needs an agent that may call live tools, and has one answer for each call."""
+    if not request.record:
+        return
+    if request.trials > 1:
+        raise EvalRefused(
+            Problem("record", f"expected one trial of each task, got {request.trials}"), field="record"
+        )
+    if not card.takes_tools:
+        reason = TAKES_NONE.get(card.kind, "").format(what="tools")
+        raise EvalRefused(Problem("record", f"agent {card.agent_id} takes no tools{reason}"), field="record")
+    if card.tools is None and card.kind in TAKES_NONE:
+        message = (
+            f"agent {card.agent_id} may call no live tool: list those that it may call in its settings,"
+            f' [agents."{card.agent_id}"] tools = ["<scope>:<tool-id>", …]'
+        )
+        raise EvalRefused(Problem("record", message), field="record")
 
 
 def _check_handoff(card: AgentCard, tasks: Tasks) -> None:

@@ -43,6 +43,7 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     configurable: dict[str, Any] = {}  # options, unchanged
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}  # the caller's own; stored and returned, not interpreted
+    record: bool = False  # live tools in place of fixtures, once, so that their answers can be recorded
     checks: Any = None  # FEP checks beside the scorecard, never in its score
 
 

@@ -49,6 +49,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     modes: tuple[str, ...]
     left_out: tuple[str, ...] = ()  # modes of the suite that the request did not select
     live: bool = False
+    record: bool = False  # tools are live, and memory is not
     trials: int = 1
     total: int  # tasks
     suite_total: int = 0  # tasks of the suite that the modes cover, if the run has only a part of them
@@ -62,6 +63,10 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: JSON = {}
     checks: Any = None  # beside the scorecard, as JSON, without secrets
     policy: JSON | None = None  # of tool calls, in the mode adversarial
+
+    @property
+    def has_live_tools(self) -> bool:
+        return self.live or self.record
 
     @property
     def pass_score(self) -> float:
@@ -124,6 +129,7 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         modes=plan.modes,
         left_out=tuple(mode for mode in suite.modes if mode not in plan.modes),
         live=plan.live,
+        record=request.record,
         trials=request.trials,
         total=len(plan.tasks),
         suite_total=plan.suite_total if len(plan.tasks) < plan.suite_total else 0,

@@ -20,6 +20,7 @@ from assay.ports import Limits
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
+from assay.protocol.suite_extension import MEMBER
 from assay.protocol.validation_messages import message_of, path_in
 from assay.terminal import as_json_escapes, one_line
 
@@ -58,6 +59,34 @@ def read_own_suite(document: Any) -> AgentEvalSuite:
     if problems:
         raise InvalidRequest(problems)
     return extend(suite, extension)
+
+
+def with_fixtures(suite: AgentEvalSuite, document: Any, name: str) -> AgentEvalSuite:
+    """The suite with the fixtures of a file of `assay run --record`. They come before its own."""
+    rest, extension = without_extension(document)
+    if extension is UNSET or rest:
+        raise InvalidRequest(
+            Problem(name, "expected the member x-assay alone, as `assay run --record` writes it")
+        )
+    problems = form_problems(extension)
+    if problems:
+        raise InvalidRequest([Problem(_path_of(name, one.place), one.message) for one in problems])
+    found = extension.get("tasks", {})
+    whole = msgspec.json.decode(msgspec.json.encode(suite))
+    tasks: dict[str, Any] = whole.setdefault(MEMBER, {}).setdefault("tasks", {})
+    for id, task in found.items():
+        others = [member for member in task if member != "fixtures"]
+        if others:
+            place = _path_of(name, f"{MEMBER}.tasks.{id[:100]}")
+            raise InvalidRequest(Problem(place, f"expected fixtures alone, got {', '.join(others)}"))
+        own = tasks.setdefault(id, {})
+        own["fixtures"] = [*task.get("fixtures", ()), *own.get("fixtures", ())]
+    try:
+        return read_own_suite(whole)
+    except InvalidRequest as refused:
+        raise InvalidRequest(
+            [Problem(_path_of(name, one.place), one.message) for one in refused.problems]
+        ) from None
 
 
 def read_suite(document: Any) -> AgentEvalSuite:
@@ -241,7 +270,7 @@ def _path_of(name: str, path: str) -> str:
 # Writes a suite as YAML or JSON. Characters that a terminal or an editor hides are escapes, and every text is
 # quoted.
 
-_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9]*\Z")
+_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))  # of YAML 1.1 and 1.2
 _NOT_YAML = re.compile("[\ufffe\uffff]")
 
@@ -254,6 +283,11 @@ def suite_as_yaml(suite: AgentEvalSuite) -> str:
     """The suite as YAML 1.2, which YAML 1.1 reads too. The tasks come last."""
     document = msgspec.json.decode(msgspec.json.encode(suite))
     document["tasks"] = document.pop("tasks")
+    return as_yaml(document)
+
+
+def as_yaml(document: Any) -> str:
+    """A JSON document as YAML 1.2, which YAML 1.1 reads too."""
     return "\n".join(_block(document, "")) + "\n"
 
 

@@ -65,6 +65,8 @@ def _validate(options: RunOptions) -> None:
         ("only", options.only, "a choice of tasks"),
         ("limit", options.limit, "a choice of tasks"),
         ("max-cost", options.max_cost, "a limit of the cost"),
+        ("fixtures", options.fixtures, "fixtures beside a suite"),
+        ("record", options.record, "a recording"),
     ):
         if value is not None:
             raise UsageError(

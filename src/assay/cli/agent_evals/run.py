@@ -14,6 +14,7 @@ from assay.agenteval.results.report import read_summary
 from assay.agenteval.scoring.safety_records import MODE
 from assay.agenteval.service import cost_limit, read_scored_units, same_agent
 from assay.api.pack_refs import find_agent, find_suite
+from assay.api.recordings import add_fixtures, check_recording, write_recording
 from assay.api.suites import EvalRuntime, open_evals, with_model
 from assay.checks.registry import function_checks
 from assay.cli.agent_evals.run_setup import (
@@ -24,6 +25,7 @@ from assay.cli.agent_evals.run_setup import (
     note_no_baseline,
     read_baseline,
     read_policy,
+    say_recorded,
     show_comparison,
 )
 from assay.cli.agent_evals.selection import NothingToRun, both, find_failing
@@ -100,11 +102,13 @@ def _validate_resume(options: RunOptions) -> None:
         or options.tags
         or options.checks
         or options.policy
+        or options.fixtures
+        or options.record
         or options.selects
     ):
         raise UsageError(
-            "--resume: expected no suite, modes, tasks, baseline, trials, name, tags, checks and policy with it,"
-            " because the run continues with its own; leave these options out"
+            "--resume: expected no suite, fixtures, modes, tasks, baseline, trials, name, tags, checks and policy with"
+            " it, because the run continues with its own; leave these options out"
         )
 
 
@@ -114,6 +118,8 @@ def _validate_outputs(options: RunOptions) -> None:
             raise UsageError(f"-o {name}: expected a file that ends in {EXTENSIONS}")
         if not Path(name).parent.is_dir():
             raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
+    if options.record is not None:
+        check_recording(options.record, "--record")
 
 
 def _check_bar(options: RunOptions, modes: Sequence[str]) -> None:
@@ -180,6 +186,8 @@ async def _start(
     """
     found = await find_suite(options.suite, agent, settings, evals.store, LOCAL_TENANT)
     suite = found.suite
+    if options.fixtures is not None:
+        suite = add_fixtures(suite, options.fixtures, settings.limits)
     modes, baseline = options.modes or suite.modes, None
     tasks = options.tasks
     if options.only is not None:
@@ -207,6 +215,7 @@ async def _start(
         trials=options.trials,
         seconds=options.timeout,
         judge=options.judge,
+        record=options.record is not None,
         allow_target_mismatch=options.any_agent,
         agent_spec=options.agent or "",
         configurable={} if options.model is None else {"model": options.model},
@@ -236,6 +245,7 @@ OPTIONS = {
     "configurable.trials": "--trials",
     "configurable.timeout": "--timeout",
     "agentId": "--agent",
+    "record": "--record",
 }
 
 
@@ -316,6 +326,9 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
         comparison = compare(baseline, current.report, current.suite_digest)
     for name in options.to:
         await _write(name, store, run, summary)
+    recorded = None
+    if options.record is not None:
+        recorded = await write_recording(store, run, options.record, "--record")
     if options.json:
         detail = await scorecard.show_json(store, run, comparison, pair, options.ks)
     else:
@@ -326,6 +339,8 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
             show_comparison(comparison, pair)
         for name in options.to:
             echo(f"written to {name}")
+    if recorded is not None:
+        say_recorded(recorded, options.record or "", quiet=options.json)
     if options.max_cost is not None and detail.report.cost_usd is None:
         echo_err("--max-cost: the cost of some answers is unknown and not counted")
     return exit_code(detail, options.max_attack_success)

@@ -16,9 +16,18 @@ from msgspec import UNSET, Struct
 from assay.agenteval.planning.run_header import KIND, part_of
 from assay.agenteval.results.baseline import BaselineRun, Comparison, TaskChange, same_version_differs
 from assay.agenteval.results.detail import detail_of
+from assay.agenteval.results.recorded_fixtures import RecordedFixtures
 from assay.agenteval.suites.suite_store import suite_digest
 from assay.checks.safety.tool_policy import policy_document
-from assay.cli.console.console import FILE_INTERVAL, TERMINAL_INTERVAL, count_of, echo_err, width_of, wrap
+from assay.cli.console.console import (
+    FILE_INTERVAL,
+    TERMINAL_INTERVAL,
+    count_of,
+    echo,
+    echo_err,
+    width_of,
+    wrap,
+)
 from assay.cli.console.console_table import Page, Table, cell
 from assay.comparison.compare import PairComparison
 from assay.comparison.wording import verdict_line
@@ -149,6 +158,17 @@ def _parse(name: str, data: bytes, place: str) -> Any:
         raise UsageError(f"{place}: not TOML: {wrong}") from None
 
 
+def say_recorded(recorded: RecordedFixtures, name: str, *, quiet: bool) -> None:
+    """What was written, and what no fixture can repeat."""
+    for tool, code in recorded.left_out:
+        echo_err(f"--record: a call of {one_line(tool)} failed with {code}, which is not recorded")
+    if not recorded.calls:
+        echo_err(f"--record: no tool was called in a task that was measured: {name} has no fixtures")
+    elif not quiet:
+        tasks = count_of(len(recorded.tasks), "task")
+        echo(f"written to {name}: {count_of(recorded.calls, 'fixture')} of {tasks}")
+
+
 # The progress of an eval run: a line per task on a terminal, and a line every 10 seconds elsewhere.
 
 MAX_LINES = 60  # a suite with more tasks gets no line per task
@@ -234,6 +254,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     judge: str | None = None
     checks: str | None = None
     modules: tuple[str, ...] = ()  # of --check-module
+    fixtures: str | None = None  # a file
+    record: str | None = None  # a new file
     policy: str | None = None  # a file
     max_attack_success: float | None = None
     concurrency: int | None = None

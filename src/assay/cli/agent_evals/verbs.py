@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
+from assay.cli.agent_evals.judge_verbs import judge as judge
 from assay.cli.console.help import HELP
 from assay.cli.console.options import (
     RUN_HELP,
@@ -14,7 +15,6 @@ from assay.cli.console.options import (
     KeyFile,
     RunName,
     Server,
-    Tenant,
     any_of,
 )
 
@@ -107,76 +107,6 @@ def init(
     )
 
 
-# Declares the options of `assay judge`.
-
-judge = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
-
-
-JudgedRun = Annotated[
-    str,
-    typer.Argument(
-        help="The run: its id, the beginning of it, its name, `latest`, or a result file.", metavar="RUN|F"
-    ),
-]
-JudgeCheck = Annotated[
-    str | None,
-    typer.Option(
-        help="Check that is the judge, or CHECK:MEMBER of its answer. Default: the only judge of the results.",
-        metavar="NAME",
-    ),
-]
-
-
-@judge.command("sample", help=HELP["judge sample"])
-def sample(
-    run: JudgedRun,
-    count: Annotated[int, typer.Option("-n", "--count", help="Number of cases.", metavar="N", min=1)],
-    seed: Annotated[int, typer.Option(help="Seed of the draw. Default: 0.", metavar="N")] = 0,
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", help="New .csv file with the cases, for labels.", metavar="F"),
-    ] = None,
-    check: JudgeCheck = None,
-    tenant: Tenant = None,
-    json: AsJson = False,
-) -> None:
-    from assay.cli.agent_evals import judge
-
-    options = judge.JudgeOptions(reference=run, check=check, tenant=tenant)
-    judge.sample(options, count=count, seed=seed, output=output, json=json)
-
-
-@judge.command("check", help=HELP["judge check"])
-def check(
-    run: JudgedRun,
-    labels: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Labels of a person: a member of the cases, a path, or a file F or F:COLUMN (repeatable). "
-            "Default: those of `assay annotate`.",
-            metavar="NAME",
-        ),
-    ] = None,
-    check: JudgeCheck = None,
-    bar: Annotated[
-        float | None,
-        typer.Option(help="A number from this on is a pass, in labels and answers.", metavar="X"),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="The labelled cases are a draw with this seed, which is verified.", metavar="N"),
-    ] = None,
-    tenant: Tenant = None,
-    json: AsJson = False,
-) -> None:
-    from assay.cli.agent_evals import judge
-
-    options = judge.JudgeOptions(
-        reference=run, labels=tuple(labels or ()), check=check, bar=bar, tenant=tenant
-    )
-    judge.check(options, seed=seed, json=json)
-
-
 # Declares the options of `assay run`.
 
 
@@ -241,6 +171,16 @@ def run(
         typer.Option(help="File with checks for every task, beside the scorecard.", metavar="F"),
     ] = None,
     check_module: CheckModules = None,
+    fixtures: Annotated[
+        str | None,
+        typer.Option(help="File with fixtures by argument, as --record writes it.", metavar="F"),
+    ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            help="New .yaml file: call live tools once, and write their answers as fixtures.", metavar="F"
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -315,6 +255,8 @@ def run(
         judge=judge,
         checks=checks,
         modules=tuple(check_module or ()),
+        fixtures=fixtures,
+        record=record,
         policy=policy,
         max_attack_success=max_attack_success,
         concurrency=concurrency,

@@ -14,10 +14,10 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Speed": "--concurrency --jobs --cache --resume --fail-fast",
     },
     "run": {
-        "Input": "--mode --task --only --limit --checks --check-module",
+        "Input": "--mode --task --only --limit --fixtures --checks --check-module",
         "Agent": "--agent --any-agent --model --trials --timeout --max-cost",
         "Decide": "--judge --baseline --force --k --policy --max-attack-success",
-        "Output": "--output --name --tag --verbose --json",
+        "Output": "--output --record --name --tag --verbose --json",
         "Speed": "--concurrency --resume",
         "Network": "--server --key-file",
     },

@@ -249,7 +249,7 @@ async def trials_of(
             result=result,
             trial=about.get("trial", 0) if request.trials > 1 else None,
             score=scores.get(id) if request.trials == 1 else None,
-            live=request.live,
+            live=request.has_live_tools,
             beside=side,
         )
     for id in left:

@@ -106,7 +106,8 @@ async def waiting(suite: assay.AgentEvalSuite) -> None:
     async for one in assay.evaluate_stream(assay.load_cases("cases.csv"), checks, agent=agent):
         print(one.status)
     loaded, answers = assay.load_contexts("answers.csv", map={"input": "question"})
-    print(result.case_pass_rate, len(loaded), len(answers))
+    recorded = assay.read_traces("traces.jsonl")
+    print(result.case_pass_rate, len(loaded), len(answers), len(recorded))
     run: assay.SuiteRun = await assay.run_suite(suite, agent, free=True)
     summary: assay.EvalSummary | None = run.summary
     print(summary, run.pass_rate, run.findings)

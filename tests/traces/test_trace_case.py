@@ -5,31 +5,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from assay.traces.otlp import items_of_json
 from assay.traces.spans import Span
 from assay.traces.trace_case import SpanGroup, context_of_traces
-from support.traces.conversations import DIALECTS, Conversation, ToolUse
+from support.traces.conversations import DIALECTS, Conversation
 from support.traces.otlp import Sent, request_of
-
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20).filter(
-    lambda text: text.lstrip()[:1] not in ("{", "[")
-)
-scalars = st.integers(-(10**9), 10**9) | st.booleans() | texts
-uses = st.builds(
-    ToolUse,
-    name=st.sampled_from(["search", "send_mail"]),
-    arguments=st.dictionaries(texts, scalars, max_size=3),
-    result=st.dictionaries(texts, scalars, min_size=1, max_size=3),
-)
-conversations = st.builds(
-    Conversation,
-    question=texts,
-    answer=texts,
-    uses=st.lists(uses, max_size=3).map(tuple),
-    tokens=st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)),
-)
+from support.traces.strategies import conversations
 
 
 def case_of(*sent: Sent, left_out: int = 0) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def attack(
 ) -> None:
     """Write the suite to a file or to standard output. Notes go to standard error."""
     selected = _kinds(kinds, judge=judge)
-    _validate_output(output, force=force)
+    validate_output(output, force=force)
     with stdout_to_stderr():  # an agent that prints when it is imported must not write into the suite
         found = _read_source(source, agent, load())
     suite = found.suite
@@ -96,7 +96,7 @@ def _kinds(names: list[str], *, judge: bool) -> tuple[str, ...]:
     return tuple(selected) or KINDS
 
 
-def _validate_output(output: str | None, *, force: bool) -> None:
+def validate_output(output: str | None, *, force: bool) -> None:
     if output is None:
         if force:
             raise UsageError("--force: expected -o F with it")

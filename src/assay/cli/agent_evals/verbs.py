@@ -6,12 +6,10 @@ import typer
 
 from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.cli.agent_evals.judge_verbs import judge as judge
-from assay.cli.console.help import HELP
+from assay.cli.agent_evals.suite_verbs import suite as suite
 from assay.cli.console.options import (
     RUN_HELP,
-    AsJson,
     CheckModules,
-    Group,
     KeyFile,
     RunName,
     Server,
@@ -275,67 +273,3 @@ def run(
 
 
 # Declares the options of `assay suite`.
-
-suite = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
-
-
-@suite.command("validate", help=HELP["suite validate"])
-def validate(
-    files: Annotated[list[str], typer.Argument(help="Suite files, .yaml or .json.", metavar="F...")],
-) -> None:
-    from assay.cli.agent_evals import suite
-
-    suite.validate(files=files)
-
-
-@suite.command("show", help=HELP["suite show"])
-def show(
-    file: Annotated[str, typer.Argument(help="Suite file, .yaml or .json.", metavar="F")],
-    json: AsJson = False,
-) -> None:
-    from assay.cli.agent_evals import suite
-
-    suite.show(file=file, json=json)
-
-
-@suite.command("attack", help=HELP["suite attack"])
-def attack(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="Suite with ordinary tasks, .yaml or .json, or an agent such as module:function.",
-            metavar="SUITE|AGENT",
-        ),
-    ],
-    agent: Annotated[
-        str | None, typer.Option(help="Agent of the SUITE, for its tools and its memory.", metavar="WHAT")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", help="New .yaml or .json file. Default: YAML on standard output.", metavar="F"
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
-    kinds: Annotated[
-        list[str] | None,
-        typer.Option(help="Kinds of attacks, separated by commas (repeatable). Default: all.", metavar="K"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Number that chooses places and tasks.", metavar="N")] = 0,
-    limit: Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)] = None,
-    judge: Annotated[
-        bool, typer.Option("--judge", help="With attacks of the kind jailbreak, which only a judge sees.")
-    ] = False,
-) -> None:
-    from assay.cli.agent_evals import suite_attack
-
-    suite_attack.attack(
-        source=source,
-        agent=agent,
-        output=output,
-        force=force,
-        kinds=kinds or [],
-        seed=seed,
-        limit=limit,
-        judge=judge,
-    )

@@ -3,6 +3,8 @@ The help text of every verb. Its first line is the summary that `assay --help` p
 paragraph.
 """
 
+from assay.cli.console.help_of_suites import SUITES
+
 APP = "Is it good enough to ship? Run checks on outputs, and agents against suites."
 
 HELP = {
@@ -283,29 +285,7 @@ Without a name it lists the types.
 It asks three questions: what you have, its name, and what it must do. With --table, --function, --agent or --endpoint
 it asks nothing. A file that exists is not overwritten without --force. The last lines are the next commands.
 """,
-    "suite": """Validate and show suites; write adversarial ones.
-
-\b
-    assay suite validate suite.yaml
-    assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
-
-A suite has the tasks of an agent and the expected results. `assay init --agent module:function` writes a first one.
-""",
-    "suite validate": """Report every problem of suite files.
-
-Exit codes: 0 all files are valid; 2 one is not.
-""",
-    "suite show": "Show a suite: its modes, thresholds and tasks.",
-    "suite attack": """Write an adversarial suite from ordinary tasks or for an agent.
-
-\b
-    assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
-    assay run adversarial.yaml --agent shop:answer
-
-Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a
-tool or in memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model
-is called. Attacks of the kind jailbreak need --judge, because only a judge sees whether an agent followed them.
-""",
+    **SUITES,
     "pack": """Build, verify and install packs of agents and suites.
 
 \b

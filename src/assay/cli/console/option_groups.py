@@ -77,6 +77,10 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Agent": "--agent",
         "Output": "--output --force",
     },
+    "suite from-traces": {
+        "Input": "--run --only --limit",
+        "Output": "--output --force --id",
+    },
     "serve": {
         "Input": "--check-module",
         "Output": "--log-format --log-level",

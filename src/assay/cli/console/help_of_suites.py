@@ -1,0 +1,39 @@
+r"""The help text of the verbs of `assay suite`, as in `help.py`."""
+
+SUITES = {
+    "suite": """Validate and show suites; write some from traces or attacks.
+
+\b
+    assay suite validate suite.yaml
+    assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
+    assay suite from-traces traces.jsonl -o recorded.yaml
+
+A suite has the tasks of an agent and the expected results. `assay init --agent module:function` writes a first one.
+""",
+    "suite validate": """Report every problem of suite files.
+
+Exit codes: 0 all files are valid; 2 one is not.
+""",
+    "suite show": "Show a suite: its modes, thresholds and tasks.",
+    "suite attack": """Write an adversarial suite from ordinary tasks or for an agent.
+
+\b
+    assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
+    assay run adversarial.yaml --agent shop:answer
+
+Every attack comes in plain text, encodings, languages and role play: in the input, in a document, in the answer of a
+tool or in memory. A task keeps the expected result of its ordinary task. The same --seed gives the same file. No model
+is called. Attacks of the kind jailbreak need --judge, because only a judge sees whether an agent followed them.
+""",
+    "suite from-traces": """Write a suite from recorded traces.
+
+\b
+    assay evaluate --traces traces.jsonl --checks checks.yaml --save
+    assay suite from-traces traces.jsonl --run latest --only failing -o recorded.yaml
+    assay run recorded.yaml --agent shop:answer
+
+A task has the input of a trace and answers calls of tools as they were answered, by their arguments. The recorded
+answer is a draft of the expected one, unless a correction in --run says that it is right. Secrets and personal data are
+replaced, and listed. A trace that does not hold what a task needs is left out, with the reason.
+""",
+}

@@ -10,6 +10,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
+from assay.agenteval import kind as agenteval_kind
 from assay.agenteval.planning.request import EvalLimits
 from assay.agenteval.planning.run_header import read_request
 from assay.agenteval.results.scorecard import Scorecard, summary_of
@@ -37,6 +38,7 @@ from support.evals import (
     suite_of,
 )
 from support.spec_files import SHARED
+from support.waiting import until
 
 ABC = suite_of(golden("a", "A", "a"), golden("b", "B", "b"), golden("c", "C", "c"))
 
@@ -885,3 +887,32 @@ def test_a_resumed_run_continues_the_trace_of_its_request():
     assert seen == [traceparent] * 3
     spans = [parent for name, parent in tracer.began if name == "run agent-eval"]
     assert spans == [None, {"traceparent": traceparent}]  # the first is within the span of who asked
+
+
+@pytest.mark.parametrize("end", ["completed", "cancelled"])
+def test_the_environment_of_a_run_is_dropped_when_no_trial_of_it_runs(monkeypatch, end):
+    monkeypatch.setattr(agenteval_kind, "IDLE", 0.02)
+
+    async def main():
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def agent(task):
+            begun.set()
+            await go.wait()
+            return task.upper()
+
+        async with eval_host(agent) as hosted:
+            run = await hosted.begin(suite_of(golden("a", "A", "a")))
+            await begun.wait()
+            await asyncio.sleep(0.1)  # several looks
+            assert [*hosted.kind._environments] == [run.id]
+            if end == "cancelled":
+                await hosted.executor.cancel(run.id, TENANT)
+            else:
+                go.set()
+            assert (await hosted.executor.wait(run.id)).status == end
+            await until(
+                lambda: not (hosted.kind._environments or hosted.kind._running or hosted.kind._stopping)
+            )
+
+    asyncio.run(main())

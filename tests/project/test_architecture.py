@@ -11,11 +11,8 @@ import pytest
 
 import assay
 from assay import errors
+from support.source_code import SOURCE, TOGETHER, modules
 
-SOURCE = Path(assay.__file__).parent
-FILES = sorted(
-    path for path in SOURCE.rglob("*.py") if "migrations" not in path.parts and "_pb2" not in path.name
-)
 TESTS = Path(__file__).parents[1]
 LAZY_PACKAGES = (
     "cli",
@@ -138,38 +135,36 @@ def test_the_help_of_a_verb_loads_its_options_alone():
     assert not heavy, "import it in the function that runs"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def house():
-    """Every module as text and as Python reads it: by its name, and once for all of us."""
-    texts = {name_of(path): path.read_text() for path in FILES}
-    return {name: (text, ast.parse(text)) for name, text in texts.items()}
+    """Every module but the migrations, by its name."""
+    return {name_of(path): module for path, module in modules().items() if "migrations" not in path.parts}
 
 
+@TOGETHER
 def test_an_import_inside_a_function_is_marked_as_deferred(house):
     unsaid = [
         f"{name}:{inner.lineno}"
-        for name, (text, tree) in house.items()
-        if Path(name).parts[0] not in LAZY_PACKAGES and re.search(r"^\s+(from|import) ", text, re.MULTILINE)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name, module in house.items()
+        if Path(name).parts[0] not in LAZY_PACKAGES
+        and re.search(r"^\s+(from|import) ", module.text, re.MULTILINE)
+        for node in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef)
         for inner in ast.walk(node)
         if isinstance(inner, ast.Import | ast.ImportFrom)
-        and "# deferred import" not in text.splitlines()[inner.lineno - 1]
+        and "# deferred import" not in module.text.splitlines()[inner.lineno - 1]
     ]
     assert not unsaid
 
 
+@TOGETHER
 def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists(house):
     broad = {
         name
-        for name, (_, tree) in house.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ExceptHandler)
-        and (
-            node.type is None
-            or {"Exception", "BaseException"}
-            & {one.id for one in ast.walk(node.type) if isinstance(one, ast.Name)}
-        )
+        for name, module in house.items()
+        for node in module.nodes(ast.ExceptHandler)
+        if node.type is None
+        or {"Exception", "BaseException"}
+        & {one.id for one in ast.walk(node.type) if isinstance(one, ast.Name)}
     }
     assert broad
     listed = [
@@ -190,19 +185,21 @@ OWN_THREADS = {
 }
 
 
+@TOGETHER
 def test_threads_start_in_the_package_of_concurrency(house):
     """ADR-0135"""
     starts = re.compile(
         r"threading\.Thread\(|ThreadPoolExecutor\(|to_thread\(|run_in_executor\(|start_new_thread"
     )
-    found = {name for name, (text, _) in house.items() if starts.search(text)}
+    found = {name for name, module in house.items() if starts.search(module.text)}
     assert {name for name in found if not name.startswith("concurrency/")} == OWN_THREADS
 
 
+@TOGETHER
 def test_a_module_has_a_docstring_and_at_most_400_lines(house):
     assert len(house) > 100
-    assert not [name for name, (text, tree) in house.items() if text and not ast.get_docstring(tree)]
-    long = {name: many for name, (text, _) in house.items() if (many := len(text.splitlines())) > 400}
+    assert not [name for name, one in house.items() if one.text and not ast.get_docstring(one.tree)]
+    long = {name: many for name, one in house.items() if (many := len(one.text.splitlines())) > 400}
     assert not long, "look for the second noun in it"
 
 
@@ -218,14 +215,15 @@ FOR_TYPES = (
 )  # this import is for a type alone
 
 
+@TOGETHER
 def test_no_two_files_import_each_other(house):
     """Nor do three in a circle. An import inside a function counts too."""
     names = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in house}
     below = {
         module: {
             found
-            for node in ast.walk(house[name][1])
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("assay.")
+            for node in house[name].nodes(ast.ImportFrom)
+            if (node.module or "").startswith("assay.")
             for one in node.names
             for found in [f"{node.module}.{one.name}"[6:], (node.module or "")[6:]]
             if found in names and found != module and (module, found) != FOR_TYPES

@@ -7,9 +7,9 @@ from importlib import import_module
 
 import pytest
 
-from support.documents import DOCS, ROOT, page_name, table
+from support.documents import DOCS, page_name, table
+from support.source_code import TOGETHER, Module, modules
 
-SOURCE = ROOT / "src" / "assay"
 PUBLIC = {"os._exit", "_replace", "_asdict", "_fields", "_make"}  # documented in spite of the underscore
 UVICORN = "uvicorn.protocols.http.httptools_impl"
 
@@ -26,30 +26,25 @@ ROWS = {  # the name in the source: what must be there
 OVERRIDDEN = ("connection_made", "data_received", "on_message_begin", "on_header", "on_headers_complete")
 
 
-def modules():
-    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py")) if "_pb2" not in path.name}  # fmt: skip
-
-
-def defined_names(trees):
+def defined_names(modules):
     """The names that assay itself gives to something."""
     names = set[str]()
-    for tree in trees:
-        for node in ast.walk(tree):
-            match node:
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                    names.add(name)
-                case ast.Attribute(attr=name, value=ast.Name(id="self"), ctx=ast.Store()):
-                    names.add(name)
-                case ast.Name(id=name, ctx=ast.Store()):
-                    names.add(name)
-                case _:
-                    pass
+    for module in modules:
+        names.update(node.name for node in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        names.update(node.id for node in module.nodes(ast.Name) if isinstance(node.ctx, ast.Store))
+        names.update(
+            node.attr
+            for node in module.nodes(ast.Attribute)
+            if isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+        )
     return names
 
 
-def private_names(tree, own):
+def private_names(module, own):
     """The private names that a module uses and assay does not define."""
-    for node in ast.walk(tree):
+    for node in module.nodes(ast.Attribute, ast.Call, ast.ImportFrom, ast.Subscript):
         match node:
             case ast.Attribute(attr=name, value=base) if re.match(r"_[a-z]", name) and name not in own:
                 if not PUBLIC & {name, f"{ast.unparse(base)}.{name}"}:
@@ -60,8 +55,8 @@ def private_names(tree, own):
             ) if re.fullmatch(r"(?:[a-z]\w*\.)*_[a-z]\w*", name) and name not in own:
                 if ast.unparse(node.func).endswith(("import_module", "getattr", "setattr", "hasattr")):
                     yield name
-            case ast.ImportFrom(module=str(module), names=names) if not module.startswith("assay"):
-                yield from (part for part in module.split(".") if re.match(r"_[a-z]", part))
+            case ast.ImportFrom(module=str(source), names=names) if not source.startswith("assay"):
+                yield from (part for part in source.split(".") if re.match(r"_[a-z]", part))
                 yield from (one.name for one in names if re.match(r"_[a-z]", one.name))
             case ast.Subscript(value=ast.Attribute(attr="__mro__")):
                 yield "__mro__"
@@ -69,12 +64,12 @@ def private_names(tree, own):
                 pass
 
 
+@TOGETHER
 def test_every_private_name_of_another_project_has_a_row():
-    trees = modules()
-    own = defined_names(trees.values())
+    own = defined_names(modules().values())
     used: dict[str, list[str]] = {}
-    for path, tree in trees.items():
-        for name in private_names(tree, own):
+    for path, module in modules().items():
+        for name in private_names(module, own):
             used.setdefault(name, []).append(page_name(path))
     assert used.keys() == ROWS.keys(), used
 
@@ -124,5 +119,5 @@ def test_every_row_has_a_reason():
     ],
 )
 def test_private_names_are_found(source, names):
-    tree = ast.parse(source)
-    assert list(private_names(tree, defined_names([tree]))) == names
+    module = Module(source)
+    assert list(private_names(module, defined_names([module]))) == names

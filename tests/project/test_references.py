@@ -2,11 +2,13 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from support.documents import DOCS, ROOT, page_name, table
+from support.source_code import TOGETHER, modules
 
 FOLDERS = ("src", "tests", "docs", "bench", "examples", "web/src", "proto")
 ENDINGS = {".py", ".md", ".ts", ".tsx", ".css", ".proto", ".toml", ".yaml"}
@@ -16,11 +18,18 @@ TEXTS = [
 ]
 
 
+@cache
+def texts():
+    return {path: path.read_text("utf-8") for path in TEXTS}
+
+
 def references(pattern):
     """Every reference, with the places that have it."""
     places: dict[str, list[str]] = {}
-    for path in TEXTS:
-        for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for path, whole in texts().items():
+        if not re.search(pattern, whole):
+            continue
+        for line, text in enumerate(whole.splitlines(), 1):
             for reference in re.findall(pattern, text):
                 places.setdefault(reference, []).append(f"{page_name(path)}:{line}")
     return places
@@ -102,14 +111,12 @@ def test_contributing_names_what_each_file_defines():
         assert re.search(pattern, path.read_text("utf-8"), re.MULTILINE), (name, file)
 
 
-def names_in(text, tree):
+def names_in(module):
     """The names and the words of texts in a module, without those of its docstrings."""
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    texts = [node for node in statements if isinstance(getattr(node.value, "value", None), str)]
+    texts = [node for node in module.nodes(ast.Expr) if isinstance(getattr(node.value, "value", None), str)]
     lines = {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
-    return set(
-        re.findall(r"\w+", "\n".join(line for at, line in enumerate(text.splitlines(), 1) if at not in lines))
-    )
+    rest = [line for at, line in enumerate(module.text.splitlines(), 1) if at not in lines]
+    return set(re.findall(r"\w+", "\n".join(rest)))
 
 
 SUBJECT = re.compile(
@@ -117,24 +124,19 @@ SUBJECT = re.compile(
 )
 
 
+@TOGETHER
 def test_a_docstring_speaks_of_names_that_its_module_has():
     """A sentence about `name` is about a parameter or a member, so that a rename must not leave it behind."""
     found: list[tuple[str, str]] = []
-    for path in sorted(CODE.rglob("*.py")):
-        text = path.read_text("utf-8")
-        tree = ast.parse(text)
-        nodes = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        ]
+    for path, module in modules().items():
+        nodes = module.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         subjects = {
             name
             for node in nodes
             for name in SUBJECT.findall(" ".join((ast.get_docstring(node) or "").split()))
         }
         if subjects:
-            found += [(page_name(path), name) for name in subjects - names_in(text, tree)]
+            found += [(page_name(path), name) for name in subjects - names_in(module)]
     assert found == []
 
 

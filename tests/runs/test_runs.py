@@ -14,15 +14,16 @@ from assay.checks import STANDARD
 from assay.errors import Conflict, NotFound, Unavailable
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.planning.request import contexts_of
+from assay.fep.records import kind as kind_of_runs
 from assay.fep.records.kind import EvaluationKind
-from assay.fep.records.run_header import TALLY, request_chunk
+from assay.fep.records.run_header import TALLY, ShardUnit, request_chunk
 from assay.fep.records.service import EvaluationService, PlannedEvaluation
 from assay.ports import EvidenceChunk, RunUpdate, Services, Transaction
 from assay.ports.kinds import UnitOutcome
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.results.tally import Tally
 from assay.runs.executor import RunExecutor
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, until
 from support.workers.runs import Logged, Prompt
 
 USUAL = ExecutionOptions()
@@ -60,7 +61,7 @@ class ExecutorHost:
     def __init__(self, store, lease=1.0, how=USUAL, clock=None, checks=(Logged, Prompt, Stuck, Gate)):
         services = Services(clock=clock) if clock else Services()
         registry = STANDARD.with_checks(checks)
-        kind = EvaluationKind(store, registry, services, how)
+        kind = self.kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
         self.executor = RunExecutor(store, engine, {kind.name: kind}, lease=lease)
         self.service = EvaluationService(store, registry, services, lease=lease)
@@ -302,6 +303,32 @@ async def test_a_unit_that_waited_past_the_time_of_its_run_does_not_begin(host):
     assert units
     summary = state.ending("completed").metadata["summary"]
     assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (3, 3)
+
+
+@pytest.mark.parametrize("between", [0.0, 0.2], ids=["at once", "with pauses"])
+def test_a_process_that_only_executes_units_keeps_a_plan_until_no_more_come(monkeypatch, tmp_path, between):
+    """As a worker does, which is not told of the end of the run."""
+    monkeypatch.setattr(kind_of_runs, "IDLE", 0.3)
+    monkeypatch.setenv("RUNS_LOG", str(tmp_path / "log"))
+
+    async def main():
+        store = await open_store("memory:")
+        conducting, executing = ExecutorHost(store), ExecutorHost(store).kind
+        await conducting.executor.open()
+        run = await conducting.start(2)
+        await conducting.executor.wait(run.id)
+        unit = msgspec.msgpack.encode(ShardUnit(run=run.id, number=0, first=0, lines=[]))
+        for _ in range(3):
+            await executing.perform(unit)
+            assert len(executing._plans) == 1
+            await asyncio.sleep(between)
+        await until(lambda: len(executing._plans) == 0)
+        await executing.perform(unit)
+        assert len(executing._plans) == 1
+        await conducting.executor.close()
+        await store.close()
+
+    asyncio.run(main())
 
 
 @with_executor

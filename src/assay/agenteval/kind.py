@@ -21,6 +21,7 @@ from assay.agenteval.state import EvalState
 from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.agents.registered import TenantAgents
 from assay.checks.registry import Registry
+from assay.concurrency.event_loop import IdleKeys
 from assay.errors import EnvironmentFailure
 from assay.fep.planning.plan import Plan
 from assay.ports import Event, Run, Services, Store
@@ -74,6 +75,7 @@ def progress_of(run: Run, event: Event) -> bytes | None:
 
 
 KEPT = 64  # runs whose environments are cached
+IDLE = 60.0  # seconds without a trial of a run until its environment is dropped
 LiveMemory = Callable[[str, str], Memory]  # takes a tenant and an agent id
 _unpack = msgspec.msgpack.Decoder(TrialUnit).decode
 _task = msgspec.json.Decoder(ExtendedTask).decode
@@ -105,6 +107,7 @@ class AgentEvalKind:
     def __init__(self, store: Store, dependencies: EvalDependencies) -> None:
         self._store, self._dependencies = store, dependencies
         self._environments: dict[str, TrialEnvironment] = {}
+        self._idle = IdleKeys[str](IDLE, self._forget)
         self._lock = asyncio.Lock()
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._stopping: set[str] = set()
@@ -168,6 +171,7 @@ class AgentEvalKind:
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)
+        self._idle.use(run)
         for task in self._running.get(run, set()):
             task.cancel()
         return True
@@ -178,7 +182,17 @@ class AgentEvalKind:
         events = split([fact], self._dependencies.services.clock.now()).events
         return Ending("failed", events, {**run.metadata, "status": "error", "error": message, "code": code})
 
+    def _forget(self, run: str) -> None:
+        """Drop the environment of a run of which no trial runs here. Its next one opens another."""
+        if self._running.get(run):
+            self._idle.use(run)
+            return
+        self._environments.pop(run, None)
+        self._running.pop(run, None)
+        self._stopping.discard(run)
+
     async def _environment(self, run: str) -> TrialEnvironment:
+        self._idle.use(run)
         found = self._environments.get(run)
         if found is not None:
             return found

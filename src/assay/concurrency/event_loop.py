@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from assay.concurrency.threads import source
 from assay.ports.bugs import log_bug
@@ -164,3 +164,30 @@ def log_crash(name: str, error: BaseException) -> None:
     """Log and count a crash."""
     telemetry.add("assay_task_deaths", 1, name)
     log_bug(log.name, f"the background task {name!r}", error)
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class IdleKeys(Generic[K]):
+    """Calls `forget` with each key that was not used for `seconds`. One timer on the event loop serves all keys."""
+
+    def __init__(self, seconds: float, forget: Callable[[K], None]) -> None:
+        self._seconds, self._forget = seconds, forget
+        self._used: dict[K, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def use(self, key: K) -> None:
+        loop = asyncio.get_running_loop()
+        self._used[key] = loop.time()
+        if self._timer is None or self._loop is not loop:  # the loop of the timer may have ended
+            self._loop, self._timer = loop, loop.call_later(self._seconds, self._look)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        idle = [key for key, at in self._used.items() if at + self._seconds <= loop.time()]
+        for key in idle:
+            del self._used[key]
+            self._forget(key)
+        self._timer = loop.call_later(self._seconds, self._look) if self._used else None

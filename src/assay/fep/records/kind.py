@@ -11,6 +11,7 @@ from assay.cache import ByteCache
 from assay.cases.fold import CHECKS, CaseFold, totals_of
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.concurrency.event_loop import IdleKeys
 from assay.concurrency.threads import in_place
 from assay.concurrency.workers import batch
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
@@ -48,6 +49,7 @@ from assay.runs.run_options import TimeBudget
 from assay.runs.run_statistics import RunStatistics, facts_of, statistics_metadata
 
 PLAN_CACHE = 128 << 20  # bytes of the cached plans of runs; the largest plan fits
+IDLE = 60.0  # seconds without a unit of a run until its plan is dropped: who only executes units is not told of its end
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.Decoder(ShardUnit).decode
@@ -65,6 +67,7 @@ class EvaluationKind:
     ) -> None:
         self._store, self._registry, self._services, self._options = store, registry, services, options
         self._plans = ByteCache[tuple[PlannedRequest, TimeBudget]](PLAN_CACHE, largest=PLAN_CACHE)
+        self._idle = IdleKeys[tuple[str, str]](IDLE, lambda key: self._plans.drop(*key))
 
     async def restore(self, store: Store, run: Run) -> "EvaluationState":
         try:
@@ -78,7 +81,7 @@ class EvaluationKind:
         return state
 
     def _forget(self, run: Run) -> None:
-        """Drop the plan of a run that has ended here. On a worker that only executed units, it waits for room."""
+        """Drop the plan of a run that has ended here."""
         self._plans.drop(run.id, run.tenant)
 
     def start_events(self, run: Run) -> UnitOutcome:
@@ -116,6 +119,7 @@ class EvaluationKind:
             )
 
     async def _load_plan(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
+        self._idle.use((run, batch.owner.get()))
         planned = self._plans.get(run, batch.owner.get())
         if planned is None:
             request = await read_request(self._store, run)

@@ -1,0 +1,30 @@
+"""The modules of assay as Python reads them: once for all tests with the mark `TOGETHER`, which run in one process."""
+
+import ast
+from collections import defaultdict
+from functools import cache
+
+import pytest
+
+from support.documents import ROOT
+
+SOURCE = ROOT / "src" / "assay"
+TOGETHER = pytest.mark.together("source code")
+
+
+class Module:
+    def __init__(self, text):
+        self.text, self.tree = text, ast.parse(text)
+        self._nodes = defaultdict(list)
+        for node in ast.walk(self.tree):
+            self._nodes[type(node)].append(node)
+
+    def nodes(self, *kinds):
+        """Every node of these kinds."""
+        return [node for kind in kinds for node in self._nodes[kind]]
+
+
+@cache
+def modules():
+    """By path, without what is generated."""
+    return {path: Module(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py")) if "_pb2" not in path.name}  # fmt: skip

@@ -8,6 +8,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MADE := src/assay/serve/grpc/fep_pb2.py
 BROWSER := $(VENV)/.browser
+TYPED := $(VENV)/.typed
 APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
@@ -56,7 +57,12 @@ demo: $(RUN)
 
 # Type checks of src run in parallel with the tests: each alone leaves part of two cores idle. `make lint` checks the types of everything.
 test: $(MADE)
-	$(MAKE) --no-print-directory -j 2 suite lint TYPES=src
+	$(MAKE) --no-print-directory -j 2 suite form $(TYPED)
+
+# The types of src, once for the same files. A file that is gone changes its folder.
+$(TYPED): $(MADE) $(READY) pyproject.toml $(shell find src -name __pycache__ -prune -o -type d -print -o -name '*.py' -print)
+	$(BIN)/pyright src
+	touch $(TYPED)
 
 lint: form types
 
@@ -66,8 +72,8 @@ form: $(MADE)
 	$(BIN)/lint-imports
 
 types: $(MADE)
-	$(BIN)/pyright $(TYPES)
-	$(if $(TYPES),,$(BIN)/mypy --strict --cache-dir build/mypy tests/api/user_code.py)
+	$(BIN)/pyright
+	$(BIN)/mypy --strict --cache-dir build/mypy tests/api/user_code.py
 
 suite: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest --processes 5 $(ARGS)

@@ -31,7 +31,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, o
 # A change is judged by the same examples every time; others are looked for in `make soak`.
 BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine is not a fault
 settings.register_profile("same", derandomize=True, max_examples=25, **BUSY)
-settings.register_profile("search", derandomize=False, **BUSY)
+settings.register_profile("search", derandomize=False, max_examples=150, **BUSY)
 settings.load_profile("same")
 
 

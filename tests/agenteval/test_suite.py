@@ -168,7 +168,6 @@ def test_our_schema_accepts_and_refuses_exactly_what_the_published_one_does(name
     same()
 
 
-@settings(max_examples=100, deadline=None)
 @given(mutated(SUITE))
 def test_documents_of_the_schema_are_read_and_others_are_refused_with_places(document):
     problems = schema_problems(document)

@@ -5,7 +5,7 @@ import json
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
@@ -394,7 +394,6 @@ some_patterns = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(calls=some_calls, patterns=some_patterns)
 def test_the_pairs_are_as_many_as_possible(calls, patterns):
     matchers = matchers_of(patterns, "expected")
@@ -421,7 +420,6 @@ documents = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
 @given(items=st.lists(documents, max_size=3))
 def test_any_json_is_read_or_refused(items):
     known = True

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.comparison import policy as gate_policy
@@ -139,7 +139,6 @@ def test_a_gate_reads_the_same_file(text: str, words: str, tmp_path: Path) -> No
     assert words in str(refusal.value)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text("ab*", max_size=6), st.text("ab", max_size=8))
 def test_a_pattern_matches_as_fnmatch_does(pattern: str, text: str) -> None:
     assert matches(pattern, text) == fnmatchcase(text, pattern)

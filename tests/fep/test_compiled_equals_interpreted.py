@@ -200,7 +200,7 @@ REGISTRY = STANDARD.with_checks([Mine])
 SERVICES = Services(clock=Stopped(), limits=Limits(max_nodes=500))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60)
 @given(
     asked=st.lists(checks, max_size=4),
     documents=st.lists(contexts, min_size=1, max_size=3),

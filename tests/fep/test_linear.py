@@ -5,7 +5,7 @@ import time
 from itertools import repeat
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidRequest
@@ -100,14 +100,12 @@ def score_interpreted(items, required, forbidden, ordered):
     return {"passed": not missing and not there} | lacking | ({"forbidden": there} if there else {})
 
 
-@settings(max_examples=150, deadline=None)
 @given(items=listed, required=listed, forbidden=listed, ordered=st.booleans())
 def test_items_are_found_as_by_comparing_each_with_each(items, required, forbidden, ordered):
     check = HasItems(items=items, required_items=required, forbidden_items=forbidden, ordered=ordered)
     assert repr(check.run(Services())) == repr(score_interpreted(items, required, forbidden, ordered))
 
 
-@settings(max_examples=150, deadline=None)
 @given(one=nested, two=nested)
 def test_two_items_have_one_key_where_they_are_equal_as_json(one, two):
     assert (item_key(one) == item_key(two)) == equal(one, two)
@@ -137,7 +135,6 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
 @given(parts=st.lists(st.sampled_from(PIECES) | st.text(max_size=2), max_size=24))
 def test_secrets_are_found_as_one_alternation_of_all_shapes_finds_them(parts):
     text = "".join(parts)

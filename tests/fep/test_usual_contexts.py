@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.fep.planning import request
@@ -40,7 +40,6 @@ outputs = (
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(pairs=st.lists(st.tuples(cases, outputs), max_size=3))
 def test_the_step_for_usual_pairs_reads_what_the_plain_reader_reads(pairs):
     left, right = [case for case, _ in pairs], [output for _, output in pairs]

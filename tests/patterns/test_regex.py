@@ -119,7 +119,6 @@ def test_a_set_has_every_character_that_its_item_matches(item, char, flags):
         assert characters(*parts[0], parts.state.flags) & bit_of(ord(char))
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     pattern=PATTERNS,
     text=TEXTS,

@@ -44,7 +44,6 @@ members = st.fixed_dictionaries(
 
 
 @needs_shared
-@settings(max_examples=150, deadline=None)
 @given(changes=members, dropped=st.sets(st.sampled_from(sorted(PLAIN)), max_size=1))
 def test_a_manifest_is_what_the_published_schema_says(changes, dropped):
     document = {name: value for name, value in (PLAIN | changes).items() if name not in dropped}

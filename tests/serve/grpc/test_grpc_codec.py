@@ -156,7 +156,6 @@ WRITTEN = message_of(USUAL).SerializeToString(deterministic=True)
 
 
 @given(at=st.integers(min_value=0), new=st.binary(max_size=3), gone=st.integers(0, 2))
-@settings(max_examples=150, deadline=None)
 def test_mutated_bytes_are_read_as_protobuf_reads_them(at, new, gone):
     at %= len(WRITTEN)
     data = WRITTEN[:at] + new + WRITTEN[at + gone :]

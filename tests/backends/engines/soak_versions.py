@@ -44,7 +44,7 @@ def newer(tmp_path_factory):
     (folder / "assay/version.py").write_text(
         (source / "version.py").read_text().replace(f'"{assay.__version__}"', f'"{NEWER}"')
     )
-    (folder / "assay/checks/newer.py").write_text(CHECK)
+    (folder / "assay/checks/standard/newer.py").write_text(CHECK)
     table = folder / "assay/checks/__init__.py"
     table.write_text(
         table.read_text().replace(

@@ -8,6 +8,7 @@ guessed: `output.metadata.missing` names it, and a check that reads it is not me
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,12 @@ Price = Callable[[str, str, int, int, int], float | None]  # (provider, model, i
 INPUT, VALUE, TRAJECTORY = "test_case.input", "output.value", "output.metadata.trajectory"
 TOKENS, COST, LATENCY = "output.metadata.tokens", "output.metadata.cost_usd", "output.metadata.latency_ms"
 NO_CONTENT = "the spans have no messages: the sender does not record content"
+
+
+@lru_cache(1024)
+def _name(name: str | None) -> str:
+    """The name of a provider or a model, as a step may have it."""
+    return safe_name(name or "unknown")
 
 
 class SpanGroup(NamedTuple):
@@ -156,8 +163,8 @@ class _Turn:
             unpriced += cost is None
             usages.append(
                 Usage(
-                    provider=safe_name(one.provider or "unknown"),
-                    model=safe_name(one.model or "unknown"),
+                    provider=_name(one.provider),
+                    model=_name(one.model),
                     input_tokens=one.input_tokens,
                     output_tokens=one.output_tokens,
                     cost_usd=cost,

@@ -1,6 +1,7 @@
 """The cost of a call: the operator's prices, else published ones (genai-prices). An unknown cost is None, never 0."""
 
 from decimal import Decimal
+from functools import cache, lru_cache
 
 import msgspec
 
@@ -54,9 +55,15 @@ _PROVIDERS = {  # names of OpenTelemetry, by those of the price list
 }  # fmt: skip
 
 
+@cache
+def _has_price_list() -> bool:
+    return not missing_packages("judges")
+
+
+@lru_cache(4096)  # by the numbers of tokens, so that a trace that repeats itself costs nothing
 def published_cost(provider: str, model: str, sent: int, received: int, cached: int = 0) -> float | None:
     """US dollars of a call that a trace recorded; None without a price list, or if it has no such model."""
-    if not provider or not model or missing_packages("judges"):
+    if not provider or not model or not _has_price_list():
         return None
     from genai_prices import Usage as Counted
     from genai_prices import calc_price

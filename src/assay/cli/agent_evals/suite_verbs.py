@@ -7,6 +7,14 @@ import typer
 from assay.cli.console.help import HELP
 from assay.cli.console.options import AsJson, Group
 
+NewSuite = Annotated[
+    str | None,
+    typer.Option(
+        "-o", "--output", help="New .yaml or .json file. Default: YAML on standard output.", metavar="F"
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")]
+MostTasks = Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)]
 suite = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
@@ -41,19 +49,14 @@ def attack(
     agent: Annotated[
         str | None, typer.Option(help="Agent of the SUITE, for its tools and its memory.", metavar="WHAT")
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", help="New .yaml or .json file. Default: YAML on standard output.", metavar="F"
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
+    output: NewSuite = None,
+    force: Force = False,
     kinds: Annotated[
         list[str] | None,
         typer.Option(help="Kinds of attacks, separated by commas (repeatable). Default: all.", metavar="K"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Number that chooses places and tasks.", metavar="N")] = 0,
-    limit: Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)] = None,
+    limit: MostTasks = None,
     judge: Annotated[
         bool, typer.Option("--judge", help="With attacks of the kind jailbreak, which only a judge sees.")
     ] = False,
@@ -89,14 +92,9 @@ def from_traces(
             metavar="WHICH",
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most this many tasks.", metavar="N", min=1)] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", help="New .yaml or .json file. Default: YAML on standard output.", metavar="F"
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")] = False,
+    limit: MostTasks = None,
+    output: NewSuite = None,
+    force: Force = False,
     id: Annotated[
         str | None,
         typer.Option(

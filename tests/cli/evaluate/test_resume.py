@@ -68,7 +68,7 @@ def timeless(path):
 
 @pytest.mark.parametrize("options", [[], ["--jobs", "2"]], ids=["one process", "two jobs"])
 def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series):
-    wanted = series(10, 50)
+    wanted = series(6, 50)
     name = f"killed{len(options)}.jsonl"
     expected = timeless(work / "whole.jsonl")
     dice = random.Random(len(options))

@@ -473,7 +473,7 @@ def test_followers_that_come_late_or_leave_early_miss_no_event(host, series):
 
 
 def test_many_follow_one_run_and_none_misses_or_repeats_anything(tmp_path, series):
-    followers, many = series(40, 200), series(60, 500)
+    followers, many = series(20, 200), series(30, 500)
 
     async def follow(host, key, run):
         reader, writer = await asyncio.open_connection("127.0.0.1", host.port, limit=1 << 22)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -142,7 +143,7 @@ def pause_and_die(target: Target) -> None:
     """
     dice, servers, begun = random.Random(34), [Server(), Server()], list[str]()
     resumed: dict[Server, float] = {}  # servers that pause, and until when
-    until, faults = time.monotonic() + STORM, dict.fromkeys(("pause", "kill", "restart"), 0)
+    until, faults = time.monotonic() + STORM, Counter[str]()
     suite = _patient_suite(target)
     while (now := time.monotonic()) < until:
         for server in [one for one, end in resumed.items() if end <= now]:
@@ -154,7 +155,7 @@ def pause_and_die(target: Target) -> None:
             place = Target(dice.choice(awake).url, "", target.key) if awake else target
             with suppress(OSError, http.client.HTTPException, KeyError):
                 begun.append(_begin(place, suite))
-        fault = dice.choice([*faults])
+        fault = dice.choice(("pause", "kill", "restart"))
         at = dice.randrange(len(servers))
         if fault == "pause" and servers[at] not in resumed:
             servers[at].process.send_signal(signal.SIGSTOP)
@@ -174,8 +175,8 @@ def pause_and_die(target: Target) -> None:
     for server in servers:
         server.close()
     lost = {run: one for run, one in ended.items() if one != "completed"}
-    assert not lost, f"{len(lost)} of {len(ended)} runs after {faults}: {lost}"
-    assert len(ended) > RUNS, f"only {len(ended)} runs after {faults}"
+    assert not lost, f"{len(lost)} of {len(ended)} runs after {dict(faults)}: {lost}"
+    assert len(ended) > RUNS, f"only {len(ended)} runs after {dict(faults)}"
 
 
 def _patient_suite(target: Target) -> str:

@@ -207,7 +207,7 @@ async def test_checks_that_block_run_at_once_up_to_the_limit():
     await until(lambda: answers == [True] * 4)
     for _ in range(5):
         checks.submit(lambda: end.wait(60), answers.append)
-    await until(lambda: sum(one.start_time > 0 for one in checks._calls) == 4)
+    await until(lambda: sum(one.start_time > 0 and not one.is_over for one in checks._calls) == 4)
     checks.close()
     assert lost.abandoned == before + 4
     end.set()

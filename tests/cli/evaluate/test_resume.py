@@ -83,8 +83,9 @@ def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series
         if process.returncode == -signal.SIGKILL:
             kills += 1
             if (work / name).exists():
-                whole, _, _ = (work / name).read_bytes().rpartition(b"\n")
-                assert expected.startswith(re.sub(rb'"evaluated_at":"[^"]*"', b"", whole))
+                *whole, _ = timeless(work / name).split(b"\n")
+                pairs = zip(whole, expected.split(b"\n"), strict=False)
+                assert [pair for pair in pairs if pair[0] != pair[1]][:1] == []
             continue
         longest = 1.2 * (time.monotonic() - began)  # so that most are killed, whatever the machine
         assert (process.returncode, "a worker ended" in stderr) == (1, False), stderr

@@ -1,5 +1,6 @@
 """The runner of the tests, `pytest --processes`: what it does with a test that fails once, and with CPU time."""
 
+import gc
 import os
 import re
 import subprocess
@@ -131,9 +132,8 @@ import pytest
 from support.runner import cpu
 
 class Process:
-    closed = returncode = 0
+    returncode, is_left = 0, False
     def __init__(self): cpu.forked.add(self)
-    def close(self): self.closed += 1
 
 @pytest.fixture(scope="module")
 def shared(): return Process()
@@ -144,14 +144,23 @@ def test_fails_with_a_process(shared):
     left.append(Process())
     assert 0
 
-def test_its_process_is_closed_and_no_other(shared): assert (left[0].closed, shared.closed) == (1, 0)
+def test_its_process_is_left_and_no_other(shared): assert (left[0].is_left, shared.is_left) == (True, False)
 """
 
 
-def test_a_test_that_fails_leaves_no_process(run):
+def test_a_test_that_fails_leaves_its_processes_and_no_others(run):
     code, output = run(LEAVES)
     assert code == 1, output
     assert "1 failed, 1 passed" in output
+
+
+def test_a_process_that_was_left_ends_with_the_last_reference_to_it(zygote, tmp_path):
+    process = zygote.start("serve", "--port", "0", folder=tmp_path, pipe=True)
+    assert "assay serves" in process.stdout.readline()
+    process.is_left, pid = True, process.pid
+    del process
+    gc.collect()
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_file_above_its_budget_is_named_and_does_not_fail(run):

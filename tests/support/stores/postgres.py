@@ -211,7 +211,7 @@ def initialize(own):
 
 def copy_first(folder, own):
     """The files of the first server of all processes of tests: to initialize them takes seconds. They are complete when they have their name."""
-    first, made = folder / "postgres", folder / "postgres-made"
+    first, made = folder / "postgres", folder / f"postgres-{os.getpid()}"
     with (folder / "postgres-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not first.exists():

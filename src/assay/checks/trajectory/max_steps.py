@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, closed_object
 from assay.checks.trajectory.read_calls import DEFAULT_PATH, read_trajectory
 from assay.checks.worker_tasks import WorkerTask, is_large, offload
 from assay.ports import Services
@@ -14,16 +14,13 @@ class MaxSteps(Checker):
     type = "max_steps"
     waits = False
     default_paths = {"trajectory": DEFAULT_PATH}  # noqa: RUF012  # declared a ClassVar in Checker
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed", "reason", "steps"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "reason": {"type": "string"},
             "steps": {"type": "integer", "description": "how many there were"},
         },
-        "additionalProperties": False,
-    }
+    )
 
     trajectory: list[Any]
     limit: Annotated[int, Meta(ge=0)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, closed_object
 from assay.checks.standard.has_items import item_key
 from assay.checks.trajectory.read_calls import DEFAULT_PATH, Call, read_trajectory
 from assay.checks.trajectory.wording import call_text
@@ -20,16 +20,14 @@ class NoRepeatedCalls(Checker):
     type = "no_repeated_calls"
     waits = False
     default_paths = {"trajectory": DEFAULT_PATH}  # noqa: RUF012  # declared a ClassVar in Checker
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed", "reason"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "reason": {"type": "string"},
             "repeated": {"type": "array", "description": "each call that was made too often, with `times`"},
         },
-        "additionalProperties": False,
-    }
+        optional=("repeated",),
+    )
 
     trajectory: list[Any]
     limit: Annotated[int, Meta(ge=1)] = 1

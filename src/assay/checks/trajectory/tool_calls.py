@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, closed_object
 from assay.checks.trajectory.match_calls import CallMatcher, is_long_work, matchers_of, pairs
 from assay.checks.trajectory.read_calls import DEFAULT_PATH, Call, read_trajectory
 from assay.checks.trajectory.wording import call_text, calls_text, pattern_document
@@ -26,18 +26,20 @@ class ToolCalls(Checker):
     type = "tool_calls"
     waits = False
     default_paths = {"trajectory": DEFAULT_PATH}  # noqa: RUF012  # declared a ClassVar in Checker
-    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
-        "type": "object",
-        "required": ["passed", "reason"],
-        "properties": {
+    results_schema = closed_object(
+        {
             "passed": {"type": "boolean"},
             "reason": {"type": "string"},
             "missing": {"type": "array", "description": "expected calls that were not made, or not in order"},
             "unexpected": {"type": "array", "description": "calls that are not among the expected ones"},
             "forbidden": {"type": "array", "description": "forbidden calls that were made or tried"},
         },
-        "additionalProperties": False,
-    }
+        optional=(
+            "missing",
+            "unexpected",
+            "forbidden",
+        ),
+    )
 
     trajectory: list[Any]
     expected: list[str | CallPattern] | UnsetType = UNSET

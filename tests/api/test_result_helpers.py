@@ -146,7 +146,7 @@ def test_a_table_has_the_columns_of_a_table_under_their_names(form):
     assert found["data"].tolist() == ["eA==", "eQ=="]
 
 
-@pytest.mark.parametrize("by", ["topic", "seen", "tag"])
+@pytest.mark.parametrize("by", ["topic", "seen", "tag", "gold", "question", "votes"])
 def test_a_slice_of_a_result_is_the_same_in_its_table(by):
     result = assay.evaluate_sync(TABLE, checks=[CONTAINS], map=COLUMNS)
     other = assay.evaluate_sync(TABLE.assign(model="no"), checks=[CONTAINS], map=COLUMNS)
@@ -160,6 +160,9 @@ def test_a_slice_of_a_result_is_the_same_in_its_table(by):
     ]
     assert slices[0] == slices[1] == slices[2]
     assert sum(cases for _, cases in slices[0]) == 2
+    assert sorted(one.name for one in result.slices(by)) == sorted(name for name, _ in slices[0])
+    report = assay.report(result, other, by=by)
+    assert all(f"| {name} |" in report for name, _ in slices[0]), report
 
 
 class Tags(HTMLParser):

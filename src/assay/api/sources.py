@@ -95,6 +95,8 @@ def _source(value: Results, name: str, limits: Limits) -> RunSource:
 def _result_lines(result: EvaluationRunResult, scores: RunScores | None) -> Iterator[tuple[str, bytes]]:
     """The lines of a result. One of the library has every case: those that were not run are in it as `skip`."""
     metadata: Any = result.metadata or {}
+    if scores is not None:
+        scores.use_columns(metadata.get("columns", {}))
     if isinstance(result, RunResult):
         planned = len(result.results)
         metadata = {MEMBER: msgspec.to_builtins(RunEnd(planned=planned, results=planned, complete=True))}

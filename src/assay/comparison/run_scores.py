@@ -19,7 +19,7 @@ from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import is_list, is_object
-from assay.results.slices import LONGEST, MAX_SLICES, Dimension, note_members
+from assay.results.slices import LONGEST, MAX_SLICES, Columns, Dimension, note_members, too_many_slices
 
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
@@ -70,6 +70,8 @@ class RunScores:
 
     def __init__(self, name: str, options: ReadOptions, *, is_eval: bool = False) -> None:
         self.name, self.options = name, options
+        self.columns: Columns = {}  # of the table that the cases come from
+        self._dimensions = options.dimensions
         self.is_eval = is_eval  # the scores come from a report, not from the lines
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
@@ -91,6 +93,11 @@ class RunScores:
         self.tasks = 0  # the row of the first task of a scorecard; the rows before it are of lines
         self._ids, self._ends = bytearray(), array("Q")
 
+    def use_columns(self, columns: Columns) -> None:
+        """Slices by the columns of the table that the cases come from, too. Call it before lines are added."""
+        self.columns = columns
+        self._dimensions = tuple(one.in_table(columns) for one in self.options.dimensions)
+
     @property
     def rows(self) -> int:
         return len(self.hashes)
@@ -110,9 +117,9 @@ class RunScores:
         case = line.case
         row = self._add_row(case["id"], _input_hash(case.get("input")))
         self.tasks = row + 1
-        if self.options.dimensions:
+        if self._dimensions:
             note_members(case, self.members)
-        for dimension in self.options.dimensions:
+        for dimension in self._dimensions:
             context = (
                 _decode(raw)["execution_context"] if dimension.query is not None else {"test_case": case}
             )
@@ -159,12 +166,7 @@ class RunScores:
         sets = self.slice_sets[dimension.name]
         names = tuple(dimension.slices_of(context))
         if names not in sets and len(sets) >= MAX_SLICES:
-            raise InvalidRequest(
-                Problem(
-                    place_of("by", dimension.name),
-                    f"more than {MAX_SLICES:,} slices; choose a member with fewer values",
-                )
-            )
+            raise too_many_slices(dimension.name)
         self.slices[dimension.name][-1] = sets.setdefault(names, len(sets) + 1)
 
     def _add_value(self, series: Series, row: int, value: float | None, location: str) -> None:

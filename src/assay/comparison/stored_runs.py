@@ -10,9 +10,10 @@ from assay.agenteval.scoring.task_checks import recorded_checks
 from assay.cases.outcomes import RESULTS
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import InvalidRequest
-from assay.fep.records.run_header import KIND
+from assay.fep.records.run_header import KIND, read_request
 from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
+from assay.results.slices import Columns
 
 COMPARABLE = frozenset({EVAL, KIND})  # kinds of runs that have results
 
@@ -58,14 +59,20 @@ async def result_rows(evaluations: EvaluationService, run: Run, rows: Sequence[i
             at += 1
 
 
-def new_scores(run: Run, options: ReadOptions) -> RunScores:
+async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     """The numbers of a stored run before its lines are added."""
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
+    scores.use_columns(await columns_of(store, run))
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
     elif part := part_of(run):
         scores.incomplete = f"it has {part}"
     return scores
+
+
+async def columns_of(store: Store, run: Run) -> Columns:
+    """The columns of the table that the cases of a run come from."""
+    return (await read_request(store, run.id)).columns if run.kind == KIND else {}
 
 
 async def add_report(store: Store, run: Run, scores: RunScores) -> None:
@@ -89,7 +96,7 @@ def add_tasks(report: EvalReport, scores: RunScores) -> None:
 async def read_run(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
     """The numbers of a stored run."""
     require_comparable(run)
-    scores = new_scores(run, options)
+    scores = await new_scores(evaluations.store, run, options)
     async for line in result_lines(evaluations, run):
         scores.add(line, run.id)
     await add_report(evaluations.store, run, scores)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.protocol.results import TestCaseResult
-from assay.results.slices import SliceSink, read_dimension
+from assay.results.slices import Columns, SliceSink, read_dimension
 from assay.stats.intervals import Rate, RateMethod
 from assay.stats.number_text import range_text, score_text
 
@@ -50,9 +50,13 @@ class Slice(Struct, frozen=True, kw_only=True):
     case_pass_rate: PassRate | None
 
 
-def slices_of(results: Iterable[TestCaseResult], by: Sequence[str]) -> list[Slice]:
-    """The slices of every name in `by`, as `assay evaluate --by` prints them. Raises UsageError."""
-    sink = SliceSink(list({one.name: one for one in map(read_dimension, by)}.values()))
+def slices_of(results: Iterable[TestCaseResult], by: Sequence[str], columns: Columns) -> list[Slice]:
+    """
+    The slices of every name in `by`, as `assay evaluate --by` prints them. `columns`: those of the table that the cases
+    come from. Raises UsageError.
+    """
+    dimensions = {one.name: one.in_table(columns) for one in map(read_dimension, by)}
+    sink = SliceSink(list(dimensions.values()))
     for result in results:
         sink.write(msgspec.json.encode(result))
     sink.require_values()

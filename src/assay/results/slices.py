@@ -1,12 +1,12 @@
 """Pass rates of slices: the cases with one tag, or with one value at a path (FEP-46), in bounded memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from assay import jsonpath
-from assay.errors import EnvironmentFailure, MalformedPath, PathFault, UsageError
+from assay.errors import InvalidRequest, MalformedPath, PathFault, Problem, UsageError
 from assay.errors.door import place_of
 from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object
@@ -21,6 +21,7 @@ MAX_SLICES = 1_000  # of all dimensions together
 NONE = "(none)"  # the slice of the cases without a value
 LONGEST = 80  # characters of the name of a slice
 MAX_NODES = 10_000
+Columns = Mapping[str, list[str]]  # by the name of a column, the names that lead from a context to its cells
 _decode = msgspec.json.Decoder().decode
 
 
@@ -36,13 +37,21 @@ class Dimension(NamedTuple):
         texts = [_text(one) for value in values for one in (value if is_list(value) else [value])]
         return list(dict.fromkeys(texts)) or [NONE]
 
+    def in_table(self, columns: Columns) -> "Dimension":
+        """The same of cases that come from a table: the name of a column means its cells, wherever they stand."""
+        place = columns.get(self.name, ()) if self.query is None and self.name != "tag" else ()
+        if not place or place in (["test_case", self.name], ["test_case", "metadata", self.name]):
+            return self
+        path = "".join(f"[{msgspec.json.encode(name).decode()}]" for name in place)
+        return Dimension(self.name, jsonpath.compile(f"${path}"))
+
     def values(self, context: dict[str, Any]) -> list[Any]:
         """What the context has there; empty if it has nothing."""
         if self.query is not None:
             try:
                 return self.query.values(context, max_nodes=MAX_NODES)
             except PathFault as fault:
-                raise EnvironmentFailure(f"{place_of('by', self.name)}: {fault}") from None
+                raise InvalidRequest(Problem(place_of("by", self.name), _too_much(fault))) from None
         case = context["test_case"]
         metadata = case.get("metadata")
         names = ("tags", "tag") if self.name in ("tag", "tags") else (self.name,)
@@ -93,6 +102,16 @@ def require_values(dimension: str, slices: Iterable[str], members: Iterable[str]
             f"{place_of('by', dimension)}: no case has a value there; {listed_members(known)}"
             f"{did_you_mean(dimension, known, before='; ')}"
         )
+
+
+def too_many_slices(dimension: str) -> InvalidRequest:
+    message = f"more than {MAX_SLICES:,} slices; choose a member with fewer values"
+    return InvalidRequest(Problem(place_of("by", dimension), message))
+
+
+def _too_much(fault: PathFault) -> str:
+    got = str(fault).partition(", which is the limit")[0]
+    return f"expected a path to a value of a case, such as $.test_case.metadata.lang; {got}"
 
 
 def slice_text(name: str) -> str:
@@ -161,9 +180,7 @@ class SliceSink:
         found = self._slices.get(key)
         if found is None:
             if len(self._slices) >= MAX_SLICES:
-                raise EnvironmentFailure(
-                    f"{place_of('by', dimension)}: more than {MAX_SLICES:,} slices; choose a member with fewer values"
-                )
+                raise too_many_slices(dimension)
             found = self._slices[key] = _Slice()
         return found
 

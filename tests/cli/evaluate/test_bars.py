@@ -7,7 +7,7 @@ import pytest
 
 import assay
 from assay.cli.evaluate.bars import BarResult, exit_code, read_bars, with_check_names
-from assay.errors import EnvironmentFailure, UsageError
+from assay.errors import InvalidRequest, UsageError
 from assay.results import slices
 from assay.results.slices import SliceSink, read_dimension
 
@@ -91,9 +91,9 @@ def test_slices_of_a_resumed_run_count_the_results_that_exist(run, tmp_path):
 
 
 def test_a_name_without_values_and_output_without_a_table(run):
-    ended = run("--by", "question", "-o", "-", "--min-pass-rate", "right=0.9")
+    ended = run("--by", "questions", "-o", "-", "--min-pass-rate", "right=0.9")
     assert ended.code == 3
-    assert "--by question: no case has a value there" in ended.err
+    assert "--by questions: no case has a value there" in ended.err
     assert "right 50.0%, below the bar of 90.0%" in ended.err
 
 
@@ -124,7 +124,7 @@ def test_the_number_of_slices_is_bounded(monkeypatch):
     lines = [msgspec.json.encode(one) for one in result.results]
     for line in lines[:3]:
         sink.write(line)
-    with pytest.raises(EnvironmentFailure, match="by='id': more than 3 slices"):
+    with pytest.raises(InvalidRequest, match="by='id': more than 3 slices"):
         sink.write(lines[3])
 
 

@@ -233,6 +233,20 @@ def test_the_results_are_read_again_with_their_columns(form, folder, command):
     assert "holds a value" not in labels.err
 
 
+def test_slices_are_by_the_name_of_a_column_also_if_it_is_the_input_or_the_expected_value(folder, command):
+    for _ in range(2):
+        done = command(*EVALUATE, "--save", "--by", "gold", "--by", "Frage", "--json", folder=folder)
+        found = [(one["by"], one["slice"]) for one in json.loads(done.out)["slices"]]
+        assert found == [("gold", "Paris"), ("gold", "Rome"), ("Frage", "Capital?"), ("Frage", "Other?")], (
+            done.err
+        )
+    done = command("compare", "previous", "latest", "--by", "gold", "--json", folder=folder)
+    slices = json.loads(done.out)["comparisons"][0]["slices"]
+    assert [one["slice"] for one in slices] == ["Paris", "Rome"]
+    wrong = command("compare", "previous", "latest", "--by", "golden", folder=folder)
+    assert "--by golden: no case has a value there" in wrong.err
+
+
 def test_several_processes_read_lines_that_are_no_table(folder, command):
     lines = [{"test_case": {"id": f"{at}", "input": "?"}, "output": {"value": "a"}} for at in range(2_000)]
     (folder / "c.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -83,6 +83,22 @@ BAD_COMPARISONS = [
 ]
 
 
+def test_a_path_that_visits_too_many_nodes_is_refused(client):
+    context = {"test_case": {"id": "a", "input": [*range(10_001)]}, "output": {"value": "x"}}
+    check = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}
+    body = request_of(1, [check]) | {"test_cases": [context["test_case"]], "outputs": [context["output"]]}
+    runs = [client.post("/v1/evaluate", json=body).json()["evaluation_id"] for _ in range(2)]
+    refused = client.get(f"/v1/evaluations/{runs[0]}/comparison?baseline={runs[1]}&by=$..*")
+    assert refused.status_code == 400, refused.text
+    assert refused.json()["details"]["problems"] == [
+        {
+            "place": "by=$..*",
+            "message": "expected a path to a value of a case, such as $.test_case.metadata.lang; the path visits more "
+            "than 10000 nodes",
+        }
+    ]
+
+
 def test_two_evaluations_are_compared(client):
     def scored(phrase):
         check = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": [phrase]}}

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from assay.errors import UsageError
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.results.slices import NONE, Dimension, SliceRates, SliceSink, read_dimension
+from assay.results.slices import NONE, Columns, Dimension, SliceRates, SliceSink, read_dimension
 from assay.results.tally import Tally
 from assay.stats.number_text import rate_problem
 
@@ -162,5 +162,7 @@ def dimensions_without_values(slices: Sequence[SliceRates]) -> list[str]:
     return [name for name in dict.fromkeys(one.dimension for one in slices) if name not in values]
 
 
-def slice_sink(options: BarOptions) -> SliceSink | None:
-    return SliceSink(options.dimensions) if options.dimensions else None
+def slice_sink(options: BarOptions, columns: Columns) -> SliceSink | None:
+    """`columns`: those of the table that is the input."""
+    dimensions = [one.in_table(columns) for one in options.dimensions]
+    return SliceSink(dimensions) if dimensions else None

@@ -72,7 +72,8 @@ class Evaluation:
         self.began, self.started = time.perf_counter(), self.services.clock.now()
         self.tally, self.failing, self.run = Tally(), FailingCases(), new_id("eval_")
         self.bars = with_check_names(bars, self.plan.label_types, options.by)
-        self.slices, self.baseline = slice_sink(self.bars), _baseline_sink(options)
+        self.slices = slice_sink(self.bars, self.inputs.columns(options))
+        self.baseline = _baseline_sink(options)
         self.sinks = self._open_sinks()
         self.progress = ProgressLine(quiet=options.json)
         self._until = time.monotonic() + self.settings.limits.run_seconds

@@ -114,11 +114,11 @@ class Inputs(Struct):
 
     def columns(self, options: EvaluateOptions) -> Places:
         """
-        The columns of the table that is the input, if the results keep them. Where an agent answers, those of the
-        outputs are gone.
+        The columns of the table that is the input, if the results keep them or slices may be by one. Where an agent
+        answers, those of the outputs are gone.
         """
         answered = options.agent is not None
-        kept = answered or options.save or any(name.endswith(TABLES) for name in options.to)
+        kept = answered or options.save or options.by or any(name.endswith(TABLES) for name in options.to)
         if self.source is None or not kept:
             return NO_PLACES
         if self.source.streamed and not self.source.columns:

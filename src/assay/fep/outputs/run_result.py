@@ -52,6 +52,10 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         return _rate(self._statistics.get("case_pass_rate"))
 
     @property
+    def _columns(self) -> Places:
+        return (self.metadata or {}).get("columns", NO_PLACES)
+
+    @property
     def _statistics(self) -> dict[str, Any]:
         return (self.metadata.get("statistics") if self.metadata else None) or {}
 
@@ -63,7 +67,7 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
                 print(one.name, one.case_pass_rate)
         """
         names = [name for one in by for name in (one if isinstance(one, list | tuple) else [one])]
-        return slices_of(self.results, names)
+        return slices_of(self.results, names, self._columns)
 
     @property
     def failing(self) -> list[FailingCase]:
@@ -85,7 +89,7 @@ class RunResult(EvaluationRunResult, frozen=True, kw_only=True):
         A `pandas.DataFrame` with one row for each check: the columns of the table that was given, then input, output,
         expected, reason and score, then what else the cases have. It needs the extra `tables`.
         """
-        return data_frame(self.results, (self.metadata or {}).get("columns", NO_PLACES))
+        return data_frame(self.results, self._columns)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: rates with intervals, checks, and what did not pass."""

@@ -219,17 +219,22 @@ class StoreSink:
 
 
 def save_results(
-    store: Store, name: str, lines: Sequence[bytes], incomplete: str, run: str | None = None
+    store: Store,
+    name: str,
+    lines: Sequence[bytes],
+    incomplete: str,
+    run: str | None = None,
+    columns: Places = NO_PLACES,
 ) -> str:
     """
     Store results that have been scored elsewhere, as a run. `incomplete` says what is missing. Returns its id: `run`,
-    or a new one.
+    or a new one. `columns`: those of the table that the cases come from.
 
     Raises msgspec.ValidationError for a line that is not a TestCaseResult.
     """
     tally, clock = Tally(), SystemClock()
     experiment = ExperimentMetadata(name=name) if name else None
-    sink = StoreSink(nullcontext(store), None, experiment, tally, clock, run)
+    sink = StoreSink(nullcontext(store), None, experiment, tally, clock, run, columns=columns)
     end, now = RunEnd(planned=None, results=len(lines), complete=not incomplete), clock.now()
     try:
         for line in lines:

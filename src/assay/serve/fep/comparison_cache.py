@@ -113,7 +113,7 @@ async def stored_reasons(
 
 async def stored_scores(evaluations: EvaluationService, run: Run, options: ReadOptions) -> RunScores:
     """The numbers of a stored run."""
-    scores = new_scores(run, options)
+    scores = await new_scores(evaluations.store, run, options)
     await use_lines(result_lines(evaluations, run), lambda line: scores.add(line, run.id))
     await add_report(evaluations.store, run, scores)
     return scores

@@ -11,9 +11,9 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.page_view import ComparisonView, PairView
 from assay.comparison.run_scores import Grouping, ReadOptions
 from assay.comparison.sources import CompareOptions, read_options, require_slices, slices_by
-from assay.comparison.stored_runs import result_lines
+from assay.comparison.stored_runs import columns_of, result_lines
 from assay.concurrency.threads import in_thread
-from assay.errors import EnvironmentFailure, InvalidRequest, UsageError
+from assay.errors import InvalidRequest, UsageError
 from assay.errors.door import place_of
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run
@@ -67,10 +67,11 @@ async def run_slices(
     """The slices of one run. `required`: a name that none of its cases has is refused."""
     if not choice.dimensions or run.kind == EVAL:
         return []
-    sink = SliceSink(choice.dimensions)
+    columns = await columns_of(evaluations.store, run)
+    sink = SliceSink([one.in_table(columns) for one in choice.dimensions])
     try:
         await use_lines(result_lines(evaluations, run), sink.write)
-    except EnvironmentFailure:  # there are too many slices
+    except InvalidRequest:  # there are too many slices
         if choice.automatic:
             return []
         raise

@@ -1,16 +1,18 @@
 """Reads a file whose documents may be rows of a table."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
 
-from assay.errors import BadLine, Problem
+from assay.errors import BadLine, Problem, UsageError
 from assay.inputs.cells import Cells
-from assay.inputs.encoding import check_encoding
-from assay.inputs.files import SourceItem, check_readable, format_of, read_items
+from assay.inputs.files import BLOCK, SourceItem, check_readable, format_of, open_file, read_items
 from assay.inputs.places import InputTable
 from assay.inputs.rows import ROW_KINDS, ColumnMap, Part, find_columns, is_row
 from assay.ports import Limits
@@ -90,3 +92,23 @@ def _document(piece: SourceItem) -> Any:
         return None if piece.problems else msgspec.json.decode(piece.raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def check_encoding(name: str) -> None:
+    """Raise UsageError for a CSV that is not UTF-8. What is no file on disk is not read here."""
+    form, compressed = format_of(name, "jsonl")
+    if form != "csv" or name == "-" or not Path(name).is_file():
+        return
+    decoder, line, block = getincrementaldecoder("utf-8")(), 1, b"-"
+    with open_file(name, compressed=compressed) as file:
+        while block:
+            block = file.read(BLOCK)
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as wrong:
+                line += wrong.object[: wrong.start].count(b"\n")
+                raise UsageError(
+                    f"{name}:{line}: not UTF-8; save it as CSV UTF-8, or convert it, if it is of Windows (cp1252):",
+                    f"next: iconv -f CP1252 -t UTF-8 {quote(name)} > utf8.csv",
+                ) from None
+            line += block.count(b"\n")

@@ -8,11 +8,11 @@ from assay.errors import Problem, UsageError
 from assay.errors.door import columns_of
 from assay.errors.nearest import did_you_mean
 from assay.inputs.cells import Cells
-from assay.inputs.row_members import ABSENT, find_member, remove_member, rename_member
 from assay.protocol.json_types import is_list, is_object, preview
 
 # Maps the columns of a table to test cases and outputs: CSV, Parquet, and JSON rows with names of their own.
 
+ABSENT: Any = object()
 Part = Literal["context", "case", "output"]
 # of CSV, whose cells are texts; of a table with types and nulls: Parquet and data frames; or an object of JSON
 RowKind = Literal["csv", "typed", "json"]
@@ -317,6 +317,42 @@ def list_columns(columns: Sequence[str]) -> str:
     shown = ", ".join(preview(column) for column in columns[:SHOWN])
     more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
     return f"its columns are {shown}{more}" if columns else "it has no columns"
+
+
+# The members of a row: a dot in the name of a column leads into an object.
+
+
+def find_member(row: dict[str, Any], column: str) -> Any:
+    """The value of a column. A dot leads into an object."""
+    inside, name = _holder(row, column)
+    return inside.get(name, ABSENT) if is_object(inside) else ABSENT
+
+
+def remove_member(row: dict[str, Any], column: str) -> None:
+    inside, name = _holder(row, column)
+    if is_object(inside):
+        inside.pop(name, None)
+
+
+def _holder(row: dict[str, Any], column: str) -> tuple[Any, str]:
+    """The object that has a column as a member, and the name of the member."""
+    if column in row:
+        return row, column
+    *outer, last = column.split(".")
+    inside: Any = row
+    for name in outer:
+        inside = inside.get(name) if is_object(inside) else None
+    return inside, last
+
+
+def rename_member(members: dict[str, Any], name: str, prefix: str) -> None:
+    """Keep a member under another name, such as `case_expected`, because a column that was named takes its place."""
+    if name not in members:
+        return
+    other = f"{prefix}_{name}"
+    while other in members:
+        other = f"{prefix}_{other}"
+    members[other] = members.pop(name)
 
 
 ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}

@@ -225,11 +225,3 @@ EVAL_SEAMS = [
 
 
 SEAMS: list[RouteSpec] = [*WORKFLOW_SEAMS, *EVAL_SEAMS, *DEPLOYMENT_SEAMS]
-
-
-def under(prefix: str) -> list[RouteSpec]:
-    """The same routes under another prefix, where a later major version has them (openwop-contract §0.1)."""
-    return [
-        msgspec.structs.replace(route, path=prefix + route.path.removeprefix(BASE), id=f"{route.id}Again")
-        for route in SEAMS
-    ]

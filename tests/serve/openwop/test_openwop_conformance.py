@@ -8,10 +8,12 @@ import json
 import re
 
 import jsonschema_rs
+import msgspec
 import pytest
 
-from assay.seams.routes import SEAMS, under
+from assay.seams.routes import SEAMS
 from assay.seams.sample_agents import SAMPLES
+from assay.seams.workflow_routes import BASE
 from assay.serve.application import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from support.evals import golden
@@ -47,8 +49,13 @@ CANARY = "sk-canary-0123456789abcdef"
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
+    """With the seams, and the same under the prefix where a later major version has them (openwop-contract §0.1)."""
     address = sqlite(tmp_path_factory.mktemp("conformance"))
-    with Server(address, agents=SAMPLES, routes=[*ROUTES, *SEAMS, *under(AGAIN)]) as host:
+    again = [
+        msgspec.structs.replace(route, path=AGAIN + route.path.removeprefix(BASE), id=f"{route.id}Again")
+        for route in SEAMS
+    ]
+    with Server(address, agents=SAMPLES, routes=[*ROUTES, *SEAMS, *again]) as host:
         yield host
 
 

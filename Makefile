@@ -11,6 +11,7 @@ BROWSER := $(VENV)/.browser
 TYPED := $(VENV)/.typed
 APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
+USER_CODE := tests/api/user_code.py
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
@@ -59,9 +60,9 @@ demo: $(RUN)
 test: $(MADE)
 	$(MAKE) --no-print-directory -j 2 suite form $(TYPED)
 
-# The types of src, once for the same files. A file that is gone changes its folder.
-$(TYPED): $(MADE) $(READY) pyproject.toml $(shell find src -name __pycache__ -prune -o -type d -print -o -name '*.py' -print)
-	$(BIN)/pyright src
+# The types of src and of a user's code, once for the same files. A file that is gone changes its folder.
+$(TYPED): $(MADE) $(READY) pyproject.toml $(USER_CODE) $(shell find src -name __pycache__ -prune -o -type d -print -o -name '*.py' -print)
+	$(BIN)/pyright src $(USER_CODE)
 	touch $(TYPED)
 
 lint: form types
@@ -73,7 +74,7 @@ form: $(MADE)
 
 types: $(MADE)
 	$(BIN)/pyright
-	$(BIN)/mypy --strict --cache-dir build/mypy tests/api/user_code.py
+	$(BIN)/mypy --strict --cache-dir build/mypy $(USER_CODE)
 
 suite: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest --processes 5 $(ARGS)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import msgspec
 import pytest
@@ -62,6 +63,7 @@ ROWS = [
     ("often", "seldom", {"metric": "score"}, {"min": 0.7, "preset": "lenient"} | ALONE, {"preset": "strict"}),
     ("fair", "good", {}, ALONE, {}),
 ]  # fmt: skip
+PAIRS = list(dict.fromkeys(row[:2] for row in ROWS))  # a report depends on its runs alone
 ENOUGH = 10  # cases that a report shows
 
 
@@ -79,7 +81,7 @@ def doors(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def printed(doors, zygote):
-    """What the command prints and writes for every row, from one process: a comparison, a gate and a report."""
+    """What the command prints and writes, from one process: of every row a comparison and a gate, then the reports."""
     from support.commands.command import Command
 
     ids, _, folder = doors
@@ -89,7 +91,7 @@ def printed(doors, zygote):
         (folder / f"{at}.json").write_text(json.dumps(policy), "utf-8")
         beside = [] if "baseline" in gate else ["--baseline", ids[a]]
         jobs.append(["gate", ids[b], "--json", "--policy", f"{at}.json", *beside, *_options(gate)])
-        jobs.append(["report", ids[a], ids[b], "-o", f"{at}.html", "--limit", f"{ENOUGH}"])
+    jobs += [["report", ids[a], ids[b], "-o", f"{a}-{b}.html", "--limit", f"{ENOUGH}"] for a, b in PAIRS]
     (folder / "assay.toml").write_text(f'database_url = "{sqlite(folder)}"\n', "utf-8")
     return Command(zygote).batch([{"command": job} for job in jobs], folder=folder)
 
@@ -124,7 +126,7 @@ def test_a_comparison_is_the_same_through_every_door(doors, printed, library, ro
     found = as_json(assay.compare(ids[a], ids[b], **options))
     asked = client.get(f"/v1/evaluations/{ids[b]}/comparison", params={"baseline": ids[a], **options})
     assert found == asked.json()
-    assert found == json.loads(printed[3 * row].out)
+    assert found == json.loads(printed[2 * row].out)
     assert found["comparisons"][0]["result"]["cases"] > 0
 
 
@@ -135,7 +137,7 @@ def test_a_gate_is_the_same_through_every_door(doors, printed, library, row):
     a, b, _, options, policy = ROWS[row]
     options = {"baseline": ids[a]} | options
     decision = assay.gate(ids[b], policy=policy, **options)
-    done = printed[3 * row + 1]
+    done = printed[2 * row + 1]
     assert as_json(decision.result) == json.loads(done.out.replace("--max-unmeasured ", "max_unmeasured="))
     assert decision.exit_code == done.code
     rules = {name: value for name, value in options.items() if name != "baseline"}
@@ -154,26 +156,41 @@ def test_a_gate_of_an_empty_run_is_undecided_through_every_door(doors, library, 
     assert (asked["outcome"], asked["exit_code"]) == ("undecided", 1)
 
 
-@each_row
-def test_a_report_is_the_same_through_every_door(doors, printed, library, row):
+@pytest.fixture(scope="module")
+def asked(doors):
+    """What REST answers about a run, once for each run: its overview, its table, and a case at a position."""
+    client = doors[1]
+
+    @cache
+    def ask(run):
+        path = f"/v1/host/assay/runs/{run}"
+        query = {"sort": {"by": "status"}, "limit": ENOUGH, "include": ["preview"]}
+        table = client.post(f"{path}/cases:query", json=query).json()
+        shown = [row["position"] for row in table["cases"][:2]]
+        details = {str(at): client.get(f"{path}/cases/{at}").json() for at in shown}
+        return client.get(f"{path}/overview").json(), table, details
+
+    return ask
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_a_report_is_the_same_through_every_door(doors, printed, library, asked, pair):
     """Its data are the answers of REST: overviews, tables with previews, cases, and the comparison with its lists."""
     ids, client, folder = doors
-    runs = [ids[name] for name in ROWS[row][:2]]
-    assert printed[3 * row + 2].code == 0, printed[3 * row + 2].err
-    data = _data(folder / f"{row}.html")
+    runs = [ids[name] for name in pair]
+    written = printed[2 * len(ROWS) + PAIRS.index(pair)]
+    assert written.code == 0, written.err
+    data = _data(folder / f"{'-'.join(pair)}.html")
     here = assay.report(*runs, output="library.html", limit=ENOUGH)
     assert data | {"createdAt": ""} == _data(here) | {"createdAt": ""}
     for run, shown in zip(runs, data["runs"], strict=True):
-        path = f"/v1/host/assay/runs/{run}"
-        assert shown["overview"] == client.get(f"{path}/overview").json()
-        query = {"sort": {"by": "status"}, "limit": ENOUGH, "include": ["preview"]}
-        asked = client.post(f"{path}/cases:query", json=query).json()
+        overview, table, details = asked(run)
+        assert shown["overview"] == overview
         assert (shown["rows"], shown["total"], shown["counts"]) == (
-            asked["cases"], asked["matching"], asked["counts"],
+            table["cases"], table["matching"], table["counts"],
         )  # fmt: skip
         assert [one["name"] for one in shown["slices"]] == ["t0", "t1"]
-        for position, detail in [*shown["details"].items()][:2]:
-            assert detail == client.get(f"{path}/cases/{position}").json()
+        assert details.items() <= shown["details"].items()
     params = {"runs": ",".join(runs), "limit": ENOUGH}
     view = client.get("/v1/host/assay/comparison", params={"runs": ",".join(runs), "by": "tag"}).json()
     assert data["comparison"]["view"] == view
@@ -202,4 +219,8 @@ def test_a_report_in_markdown_has_the_scores_of_rest(doors, library):
 
 def test_there_are_twenty_rows_with_every_outcome(printed):
     assert len(ROWS) == 20
-    assert {json.loads(done.out)["outcome"] for done in printed[1::3]} == {"passed", "failed", "undecided"}
+    assert {json.loads(done.out)["outcome"] for done in printed[1 : 2 * len(ROWS) : 2]} == {
+        "passed",
+        "failed",
+        "undecided",
+    }

@@ -1,3 +1,4 @@
+# pyright: strict
 """A user's code with every public name of assay. It is not run: pyright and mypy check it, both strict."""
 
 import asyncio

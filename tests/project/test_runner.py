@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.page.page_site import launched
 from support.runner import cpu
 
 TESTS = Path(__file__).parents[1]
@@ -161,6 +162,24 @@ def test_a_process_that_was_left_ends_with_the_last_reference_to_it(zygote, tmp_
     del process
     gc.collect()
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("failures", [0, 2, 3])
+def test_a_browser_is_launched_three_times_at_most(failures):
+    answers = iter([*[OSError("it crashed")] * failures, "browser"])
+
+    def launch():
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    if failures < 3:
+        assert launched(launch, OSError) == "browser"
+    else:
+        with pytest.raises(OSError, match="it crashed"):
+            launched(launch, OSError)
+        assert list(answers) == ["browser"]
 
 
 def test_a_file_above_its_budget_is_named_and_does_not_fail(run):

@@ -44,13 +44,27 @@ def find_browser():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+def launched(launch, failure, tries=3):
+    """What `launch` returns. Chromium itself may crash as it starts on a busy machine, and its many tests share one."""
+    for _ in range(tries - 1):
+        with contextlib.suppress(failure):
+            return launch()
+    return launch()
+
+
 @contextlib.contextmanager
 def open_browser():
-    from playwright.sync_api import expect, sync_playwright  # deferred import: only these tests need it
+    from playwright.sync_api import (  # deferred import: only these tests need it
+        Error,
+        expect,
+        sync_playwright,
+    )
 
     expect.set_options(timeout=1_000 * PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
+        browser = launched(
+            lambda: playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS), Error
+        )
         yield browser
         browser.close()
 

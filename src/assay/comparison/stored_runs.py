@@ -2,6 +2,9 @@
 
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
+from msgspec import Struct
+
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.agenteval.planning.run_header import part_of
 from assay.agenteval.results.report import EvalReport, read_results, report_of
@@ -9,13 +12,24 @@ from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import recorded_checks
 from assay.cases.outcomes import RESULTS
 from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest
-from assay.fep.records.run_header import KIND, read_request
+from assay.fep.records.run_header import KIND, REQUEST
 from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 from assay.results.slices import Columns
+from assay.runs.erasure import request_data
 
 COMPARABLE = frozenset({EVAL, KIND})  # kinds of runs that have results
+
+
+class _StoredColumns(Struct):
+    """The part of a stored request that slices need."""
+
+    columns: dict[str, list[str]] = {}
+
+
+_read_columns = msgspec.json.Decoder(_StoredColumns).decode
 
 
 def require_comparable(run: Run) -> None:
@@ -72,7 +86,10 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
 
 async def columns_of(store: Store, run: Run) -> Columns:
     """The columns of the table that the cases of a run come from."""
-    return (await read_request(store, run.id)).columns if run.kind == KIND else {}
+    if run.kind != KIND:
+        return {}
+    data = await request_data(store, run.id, REQUEST)
+    return (await off_loop(len(data), lambda: _read_columns(data))).columns
 
 
 async def add_report(store: Store, run: Run, scores: RunScores) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.page.page_site import launched
-from support.runner import cpu
+from support.runner import cpu, processes
 
 TESTS = Path(__file__).parents[1]
 CONFTEST = """
@@ -162,6 +162,42 @@ def test_a_process_that_was_left_ends_with_the_last_reference_to_it(zygote, tmp_
     del process
     gc.collect()
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("places", "before", "whole", "kept"),
+    [
+        ("", None, 40, 0),
+        ("a", "a", 40, 1),
+        ("a", "b", 40, 0),
+        ("aabbb", "a", 40, 2),
+        ("aaaaab", "a", 40, 5),
+        ("abbbbbbb", "a", 40, 1),
+        ("aabbccdd", "a", 40, 4),
+        ("a" * 40, "a", 40, 40),
+        ("a" * 41, "a", 40, 20),
+        ("a" * 40, "b", 40, 0),
+        ("aaaa", "a", 0, 2),
+        ("a", "a", 0, 0),
+    ],
+)
+def test_a_rest_is_divided_between_files_near_its_middle(places, before, whole, kept):
+    assert processes.cut(list(places), before, whole) == kept
+
+
+def test_each_process_gets_whole_files():
+    items = [Item(file) for file in "aaaabbbccccccccddde"]
+    parts = processes.shares(items, 4)
+    assert [{items[index].path for (index,) in part} for part in parts] == [{"a"}, {"b"}, {"c"}, {"d", "e"}]
+    assert sorted(index for part in parts for (index,) in part) == list(range(len(items)))
+
+
+class Item:
+    def __init__(self, path):
+        self.path = path
+
+    def get_closest_marker(self, name):
+        return None
 
 
 @pytest.mark.parametrize("failures", [0, 2, 3])

@@ -1,9 +1,10 @@
 """
 Runs the tests in processes that are forked after collection: modules are imported and tests are collected once.
 
-`pytest --processes 4`. Each process gets a run of neighbouring tests, because they share fixtures of their file; one that has
-none left takes half of the longest rest. Tests with the mark `together` are one piece: they run in one process, and first. The
-parent has no tests: it hands them out, and reports what comes back.
+`pytest --processes 4`. Each process gets neighbouring files, because the tests of a file share its fixtures; one that has none
+left takes about half of the longest rest, and of one file only if it has many tests left or few processes still work. Tests with
+the mark `together` are one piece: they run in one process, and first. The parent has no tests: it hands them out, and reports what
+comes back.
 
 A test that failed is run once more at the end, alone. If it passes then, it is reported as unsteady, by name and with its failure;
 with `--steady` it has failed. The CPU time of each file is measured, and reported where it is above its budget.
@@ -29,6 +30,8 @@ from support.runner import cpu, forkserver
 from support.runner.zygote import OWNER
 
 AHEAD = 2  # a process must know its next test to decide which fixtures end
+WHOLE = 40  # tests of a file that are not divided: a second process would make its fixtures again
+FEW = 3  # processes that still work: they divide any file, so that none is the last for long
 MOST_AGAIN = 20  # tests; of more failures the product is the cause
 SPENT, CRASHED, UNSTEADY = "spent", "crashed", "unsteady"
 PLAIN = ("when", "outcome", "duration", "start", "stop")
@@ -97,20 +100,22 @@ class Channel:
 class Child:
     """What the parent knows of one process."""
 
-    def __init__(self, number, pid, channel, rest):
-        self.pid, self.channel, self.rest = pid, channel, rest
+    def __init__(self, number, pid, channel, rest, files):
+        self.pid, self.channel, self.rest, self.files = pid, channel, rest, files
         self.running = deque()
         self.is_ended, self.trouble = False, ""
         # what the terminal reads of a process elsewhere; it then prints letters only
         self.node = SimpleNamespace(gateway=SimpleNamespace(id=f"process {number}"), _workerinfocache="")
 
     def feed(self, others):
-        """Keep it `AHEAD` of what it runs. A test is taken from the longest rest when it has none of its own."""
+        """Keep it `AHEAD` of what it runs. Tests are taken from the longest rest that can be divided when it has none of its own."""
         while len(self.running) < AHEAD and not self.is_ended:
-            if not self.rest:
-                longest = max(others, key=lambda child: len(child.rest)).rest
-                for _ in range((len(longest) + 1) // 2):
-                    self.rest.appendleft(longest.pop())
+            whole = WHOLE if sum(not other.is_ended for other in others) > FEW else 0
+            for other in sorted(others, key=lambda child: -len(child.rest)) if not self.rest else ():
+                for _ in range(len(other.rest) - other.cut(whole)):
+                    self.rest.appendleft(other.rest.pop())
+                if self.rest:
+                    break
             if not self.rest:
                 self.end()
                 return
@@ -118,10 +123,26 @@ class Child:
                 self.running.append(index)
                 self.channel.send(index)
 
+    def cut(self, whole):
+        """How many pieces of its rest it keeps; none if its process has ended."""
+        if self.is_ended:
+            return 0
+        places = [self.files[piece[0]] if len(piece) == 1 else piece for piece in self.rest]
+        return cut(places, self.files[self.running[-1]] if self.running else None, whole)
+
     def end(self):
         if not self.is_ended:
             self.is_ended = True
             self.channel.send(None)
+
+
+def cut(places, before, whole):
+    """Where to divide pieces with these places, while one at `before` is run: near the middle between two places, if there are two."""
+    middle = len(places) // 2
+    between = [at for at, (one, other) in enumerate(pairwise([before, *places])) if one != other]
+    if between:
+        return min(between, key=lambda at: abs(at - middle))
+    return middle if len(places) > whole else len(places)
 
 
 def shares(items, number):
@@ -132,7 +153,10 @@ def shares(items, number):
             pieces.setdefault(mark.args, []).append(index)
         else:
             single.append((index,))
-    cuts = [len(single) * part // number for part in range(number + 1)]
+    files = [items[index].path for (index,) in single]
+    starts = [at for at, (one, other) in enumerate(pairwise([None, *files])) if one != other] + [len(files)]
+    ideals = [len(single) * part / number for part in range(number + 1)]
+    cuts = [min(starts, key=lambda at, ideal=ideal: abs(at - ideal)) for ideal in ideals]
     parts = [deque(single[start:end]) for start, end in pairwise(cuts)]
     for part, piece in zip(cycle(parts), pieces.values(), strict=False):
         part.appendleft(tuple(piece))
@@ -211,7 +235,7 @@ class ForkedTests:
         pid = os.fork()
         if pid:
             theirs.close()
-            return Child(number, pid, Channel(ours), share)
+            return Child(number, pid, Channel(ours), share, [item.path for item in session.items])
         for end in (ours, *(child.channel.end for child in before)):
             end.close()  # the parent's alone: when it ends, each process reads the end of its channel
         code = 1

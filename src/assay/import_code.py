@@ -48,20 +48,25 @@ CONTEXT = frozenset({"ctx", "context", "scene"})
 
 def load(target: str, path: str) -> Callable[..., Any]:
     """Import `module:function` or `file.py:function`. Any failure is a UsageError."""
+    found = load_object(target, path)
+    if not callable(found):
+        raise UsageError(f"{path}: {target!r} is {type(found).__name__}: expected a function")
+    return found
+
+
+def load_object(target: str, path: str) -> Any:
+    """Import `module:name` or `file.py:name`. Any failure is a UsageError."""
     module, _, name = target.partition(":")
     if not module or not name:
         raise UsageError(
             f"{path}: {target!r}: expected module:function or file.py:function, such as my_agents:answer"
         )
     try:
-        found = import_object(target)
+        return import_object(target)
     except (Exception, SystemExit) as surprise:  # a module is foreign code
         raise UsageError(
             f"{path}: {target!r}: expected code that can be loaded, got {type(surprise).__name__}: {surprise}"
         ) from surprise
-    if not callable(found):
-        raise UsageError(f"{path}: {target!r} is {type(found).__name__}: expected a function")
-    return found
 
 
 def takes_context(function: Callable[..., Any], path: str) -> bool:

@@ -13,6 +13,12 @@ from support.source_code import TOGETHER, Module, modules
 PUBLIC = {"os._exit", "_replace", "_asdict", "_fields", "_make"}  # documented in spite of the underscore
 UVICORN = "uvicorn.protocols.http.httptools_impl"
 
+FRAMEWORKS = (  # members of agents of frameworks: the contract of their adapters needs each of them
+    "_invoke_tool_impl",
+    "_func", "_afunc", "_wrap_tool_call", "_awrap_tool_call",
+    "_cancel_signal", "_interrupt_state", "_model_state",
+)  # fmt: skip
+
 ROWS = {  # the name in the source: what must be there
     "re._parser": ["re._parser:parse", "re._parser:State", "re._parser:SubPattern"],
     "re._compiler": ["re._compiler:compile"],
@@ -22,6 +28,7 @@ ROWS = {  # the name in the source: what must be there
     "_log_destroy_pending": ["asyncio.tasks:Task._log_destroy_pending"],
     "_transport": [],  # a member of an instance, see below
     "_unset_keepalive_if_required": [f"{UVICORN}:HttpToolsProtocol._unset_keepalive_if_required"],
+    **{name: [] for name in FRAMEWORKS},
 }  # fmt: skip
 OVERRIDDEN = ("connection_made", "data_received", "on_message_begin", "on_header", "on_headers_complete")
 

@@ -32,7 +32,7 @@ from assay.agenteval.suites.extension import tools_of
 from assay.cases.fold import CHECKS as LABELS
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import Event, PutDocument, Run, Store
-from assay.ports.agents import Agent, Agents, Coverage, PackedAgent, agent_at
+from assay.ports.agents import Agent, Agents, Coverage, Limited, PackedAgent, RunNeeds, agent_at
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.event_record import decode_event
@@ -60,6 +60,8 @@ class AgentEvalService:
         if isinstance(suite, AgentEvalSuite) and dependencies.tools is not None:
             named = sorted({tool for task in extended_tasks(suite, suite.tasks) for tool in tools_of(task)})
             tools = {spec.id for spec in dependencies.tools.static_specs(named)}
+        if isinstance(agent, Limited):
+            tools |= agent.own_tools
         missing_judge = no_judge(dependencies.services.providers, request.judge)
         policy = with_requested_judge(dependencies.policy, request.judge)
         return EvalFacts(
@@ -98,10 +100,13 @@ class AgentEvalService:
         if planned.tenant_agent and (planned.live or request.record) and planned.card.tools:
             self._check_pack_tools(planned.card.agent_id)
         agent = self.dependencies.agents.get(planned.card.agent_id)
+        problems: list[Problem] = []
         if isinstance(agent, Coverage):
-            problems = agent.problems(planned.suite.tasks, planned.tasks, request.trials)
-            if problems:
-                raise EvalRefused(problems, field="agentId")
+            problems += agent.problems(planned.suite.tasks, planned.tasks, request.trials)
+        if isinstance(agent, Limited):
+            problems += agent.unmet(_needs_of(planned))
+        if problems:
+            raise EvalRefused(problems, field="agentId")
         return planned
 
     def _check_pack_tools(self, agent_id: str) -> None:
@@ -153,6 +158,20 @@ class AgentEvalService:
             score=summary.aggregate_score,
             task_ids=frozenset(task.task_id for task in summary.tasks),
         )
+
+
+def _needs_of(plan: EvalPlan) -> RunNeeds:
+    answered = () if plan.live else plan.tasks
+    return RunNeeds(
+        conversations=len(plan.tasks) * plan.request.trials,
+        max_cost=plan.request.max_cost,
+        fixtures=frozenset(
+            one.tool
+            for task in answered
+            if task.fixtures is not UNSET
+            for one in task.fixtures.tool_responses
+        ),
+    )
 
 
 def cost_limit(max_cost: float | None) -> dict[str, Any]:

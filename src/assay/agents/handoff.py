@@ -8,6 +8,7 @@ from assay.checks.schema_validator import format_path, validator_for
 from assay.errors import Problem, ValueFault
 from assay.ports import Limits
 from assay.protocol.agents import AgentCard, InvocationResult
+from assay.protocol.foreign_values import json_value
 from assay.protocol.json_types import is_deeper, is_finite
 
 SHOWN = 5
@@ -34,7 +35,7 @@ def validate_result(
     if not is_finite(finish.result):
         return _as_failed(finish, "the result is not JSON: it has a number that is not finite")
     try:
-        result = msgspec.json.decode(msgspec.json.encode(finish.result))
+        result = msgspec.json.decode(msgspec.json.encode(finish.result, enc_hook=json_value))
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
         return _as_failed(finish, f"the result is not JSON: {wrong}")
     if is_deeper(result, max_depth):

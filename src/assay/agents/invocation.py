@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -37,6 +37,7 @@ from assay.protocol.agents import (
     UsageStep,
 )
 from assay.protocol.event_record import new_invocation_id
+from assay.protocol.foreign_values import json_of
 from assay.protocol.json_types import is_deeper, is_finite, is_object
 from assay.protocol.redaction import redact, redact_text, safe_name
 
@@ -60,7 +61,8 @@ class Invocation:
         result = await invoke(agent, task.input, invocation)     # opens and closes it
         invocation.steps, invocation.seconds
 
-    With `live`, the tools are live ones; then an agent without an allow-list has none.
+    With `live`, the tools are live ones; then an agent without an allow-list has none. Tools that the agent brings
+    itself run with live tools, unless `runs_own` says otherwise.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Invocation:
         memory: Memory | None = None,
         *,
         live: bool = False,
+        runs_own: bool | None = None,
         invocation_id: str | None = None,
         task_id: str = "",
         trial: int = 0,
@@ -88,6 +91,7 @@ class Invocation:
         allowed = () if live and card.tools is None else card.tools
         self._allowed = None if allowed is None else frozenset(allowed)
         self._live = live
+        self.runs_own = live if runs_own is None else runs_own
         self._memory = RecordingMemory(memory or SeededMemory(), memory_ref, self)
         self._specs: tuple[ToolSpec, ...] = ()
         self._start = time.monotonic()
@@ -135,12 +139,42 @@ class Invocation:
                 "invalid_arguments",
                 "expected the name of a tool: at most 256 characters, without spaces",
             )
-        if self._allowed is not None and tool not in self._allowed:
-            there = ", ".join(sorted(self._allowed)) or "none"
+        self._check_allowed(tool, arguments, self._allowed)
+        return await self._record(tool, arguments, lambda inputs: self._toolbox.call(tool, inputs))
+
+    async def call_own(self, name: str, arguments: dict[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
+        self._check_open()
+        tool = self._own_id(name)
+        self._check_allowed(tool, arguments, None if self.card.tools is None else frozenset(self.card.tools))
+        if not self.runs_own:
+            return await self._record(tool, arguments, lambda inputs: self._toolbox.call(tool, inputs))
+        answer: list[Any] = []
+
+        async def perform(inputs: dict[str, Any]) -> Any:
+            answer.append(await run())
+            return json_of(answer[0])
+
+        await self._record(tool, arguments, perform)
+        return answer[0]
+
+    def _own_id(self, name: str) -> str:
+        """The id of a tool of the agent's own: its name, or the one `<scope>:<name>` that the run knows."""
+        known = self.card.tools if self.card.tools is not None else self._names()
+        scoped = [one for one in known if one.partition(":")[2] == name]
+        return scoped[0] if name not in known and len(scoped) == 1 else name
+
+    def _check_allowed(self, tool: str, arguments: Any, allowed: frozenset[str] | None) -> None:
+        if allowed is not None and tool not in allowed:
+            there = ", ".join(sorted(allowed)) or "none"
             self._attempt(tool, arguments, "refused")
             raise ToolFailure(
                 "not_allowed", f"{tool} is not among the tools that this agent may use: {there}"
             )
+
+    async def _record(
+        self, tool: str, arguments: Any, ask: Callable[[dict[str, Any]], Awaitable[Any]]
+    ) -> Any:
+        """Ask for the answer of a tool. The call and its return are steps."""
         inputs = _json_arguments(arguments, self.max_depth)
         self._calls += 1
         call_id = f"call-{self._calls}"
@@ -155,7 +189,7 @@ class Invocation:
             self.note(ToolReturned(call_id=call_id, tool=tool, status=status, duration_ms=took, **members))
 
         try:
-            outcome = await self._toolbox.call(tool, inputs)
+            outcome = await ask(inputs)
         except ToolFailure as failure:
             error = {"code": failure.code, "message": redact_text(str(failure))}
             record_return(STATUS.get(failure.code, "error"), error=error)
@@ -167,6 +201,10 @@ class Invocation:
             self.fault = self.fault or fault
             record_return("error", error={"code": "tool_error", "message": redact_text(str(fault))})
             raise ToolFailure("tool_error", str(fault)) from fault
+        except Exception as surprise:  # of a tool of the agent's own: the agent gets it
+            message = redact_text(exception_text(surprise))
+            record_return("error", error={"code": "tool_error", "message": message})
+            raise
         except BaseException:  # cancelled, or a bug: the call gets an end all the same
             record_return("error", error={"code": "cancelled", "message": "the call was cancelled"})
             raise

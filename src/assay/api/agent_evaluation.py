@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.agents.handoff import task_problems
+from assay.api.agents import check_needs
 from assay.cases.outcomes import RESULTS
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem, UsageError
@@ -44,7 +45,7 @@ from assay.host import parts as host_parts
 from assay.inputs.context import Context
 from assay.inputs.places import NO_PLACES, Places
 from assay.ports import ACTIVE, CLOSED, LOCAL_TENANT, EvidenceChunk, Run, Store
-from assay.ports.agents import Agent, Coverage
+from assay.ports.agents import Agent, Coverage, RunNeeds
 from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.agent_evals import EvalTask, Expected, Match
 from assay.protocol.canonical import canonical
@@ -115,8 +116,9 @@ class CaseSpool:
         """A digest of the cases and of what else decides the results."""
         return hashlib.sha256(self._hash.digest() + canonical(list(parts)).encode()).hexdigest()
 
-    def check_coverage(self, trials: int) -> None:
-        """Refuse recorded answers that do not cover the cases."""
+    def check_coverage(self, trials: int, max_cost: float | None = None) -> None:
+        """Refuse recorded answers that do not cover the cases, and an agent that cannot do what the run needs."""
+        check_needs(self._agent, RunNeeds(conversations=self.cases * trials, max_cost=max_cost))
         if self._tasks is not None and isinstance(self._agent, Coverage):
             problems = self._agent.problems(self._tasks, self._tasks, trials, noun="case")
             if problems:

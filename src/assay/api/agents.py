@@ -9,7 +9,7 @@ from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.planning.plan import Plan
 from assay.host import parts
 from assay.inputs.context import Context
-from assay.ports.agents import Agent
+from assay.ports.agents import Agent, Limited, RunNeeds
 from assay.results.tally import Tally
 from assay.settings import Settings
 
@@ -21,21 +21,16 @@ AgentLike = Agent | Callable[..., Any] | str
 
 def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: bool = False) -> Agent:
     """
-    An Agent stays one, a function becomes one, a text is resolved as `--agent` is. `path` is the argument that a
-    refusal names.
+    An Agent stays one; a function and an agent of a framework become one; a text is resolved as `--agent` is. `path`
+    is the argument that a refusal names.
     """
     if isinstance(agent, str):
         return parts.resolve_agent(agent, settings)
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
         return agent
-    if callable(agent) and not hasattr(agent, "invoke"):
-        from assay.backends.agents.callable import agent_from_callable  # deferred import
+    from assay.backends.agents.frameworks.agent import agent_from_object  # deferred import
 
-        return agent_from_callable(agent, free=free)
-    message = (
-        f"expected a function, an Agent, or its id or specification as a text, got {type(agent).__name__}"
-    )
-    raise InvalidRequest(Problem(path, message))
+    return agent_from_object(agent, path, free=free)
 
 
 def duplicate_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:
@@ -49,8 +44,19 @@ def duplicate_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:
     return None
 
 
-def agent_for(agent: Any, outputs: Any, trials: Any, settings: Settings) -> Agent | None:
-    """The agent that answers the cases of an evaluation; None if they have outputs. Refuses both, and neither."""
+def agent_for(
+    agent: Any,
+    outputs: Any,
+    trials: Any,
+    settings: Settings,
+    *,
+    max_cost: float | None = None,
+    cases: int | None = None,
+) -> Agent | None:
+    """
+    The agent that answers the cases of an evaluation; None if they have outputs. Refuses both, and neither, and an
+    agent that cannot do what the run needs.
+    """
     problems: list[Problem] = []
     if agent is None and outputs is None:
         problems.append(
@@ -64,7 +70,17 @@ def agent_for(agent: Any, outputs: Any, trials: Any, settings: Settings) -> Agen
         problems.append(Problem("trials", f"expected {expected}, got {trials!r}"))
     if problems:
         raise InvalidRequest(problems)
-    return None if agent is None else agent_from(agent, settings)
+    if agent is None:
+        return None
+    subject = agent_from(agent, settings)
+    check_needs(subject, RunNeeds(conversations=None if cases is None else cases * trials, max_cost=max_cost))
+    return subject
+
+
+def check_needs(agent: Agent, needs: RunNeeds) -> None:
+    """Refuse a run that asks for what the agent cannot do."""
+    if isinstance(agent, Limited) and (problems := agent.unmet(needs)):
+        raise InvalidRequest(problems)
 
 
 def empty_outputs(test_cases: Any) -> list[dict[str, Any]]:

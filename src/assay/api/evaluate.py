@@ -188,7 +188,7 @@ async def evaluate_stream(
     from assay.fep.execution.stream import stream  # deferred import: asyncio, with TLS and sockets
 
     settings = load()
-    subject = agent_for(agent, () if agent is None else None, trials, settings)
+    subject = agent_for(agent, () if agent is None else None, trials, settings, max_cost=max_cost)
     how = execution_options(settings, concurrency, timeout, max_cost, fail_fast=False, skip_rest=False)
     services = parts.services(settings, ProviderPolicy(seconds=how.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)

@@ -112,7 +112,16 @@ class InMemoryEvaluation:
         asked = arguments.agent is not None and arguments.outputs is None
         # if they are refused, their number is no second problem
         test_cases, outputs, self._columns = given or GivenCases([], None if asked else [])
-        self._agent = collector.read(lambda: agent_for(arguments.agent, outputs, arguments.trials, settings))
+        self._agent = collector.read(
+            lambda: agent_for(
+                arguments.agent,
+                outputs,
+                arguments.trials,
+                settings,
+                max_cost=arguments.max_cost,
+                cases=len(test_cases) if hasattr(test_cases, "__len__") else None,
+            )
+        )
         with gc_paused():
             parsed = contexts_in(
                 test_cases,

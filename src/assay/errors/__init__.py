@@ -48,7 +48,7 @@ All errors.
     concurrency/foreign_code.py, concurrency/threads.py
                                               code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*   a provider, a cache on disk
-    backends/agents/*, backends/tools/*       an agent, a tool, an MCP server
+    backends/agents/*, backends/agents/*/*, backends/tools/*    an agent, a framework, a tool, an MCP server
     backends/stores/*, backends/stores/*/*, backends/engines/dbos/*
                                               a database and its driver; a unit of work on a worker
     backends/otel.py                          a traced block: recorded and raised again

@@ -1,6 +1,6 @@
 """Agents, the context they run in, their tools and their memory."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -79,6 +79,20 @@ class AgentContext(Protocol):
         """The same, with the arguments as keywords."""
         ...
 
+    @property
+    def runs_own(self) -> bool:
+        """Whether a tool that the agent brings itself runs; else fixtures answer it."""
+        ...
+
+    async def call_own(self, name: str, arguments: dict[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
+        """
+        Call a tool that the agent brings itself, by the name that it has there.
+
+        Where fixtures answer tools, they answer this one too; with live tools `run` does, and its exception passes
+        through.
+        """
+        ...
+
     def usage(
         self,
         *,
@@ -93,6 +107,8 @@ class AgentContext(Protocol):
     def record_usage(self, usage: Usage) -> "Recorded": ...
 
     def reason(self, text: str, *, full: bool = False) -> "Recorded": ...
+
+    def hand_off(self, to_agent_id: str, reason: str = "") -> "Recorded": ...
 
 
 class Recorded:
@@ -139,6 +155,28 @@ class Coverage(Protocol):
         self, suite: "Sequence[EvalTask]", tasks: "Sequence[EvalTask]", trials: int, *, noun: str = "task"
     ) -> list[Problem]:
         """What is missing. The run covers `tasks` of `suite`, each `trials` times. The messages call a task `noun`."""
+        ...
+
+
+class RunNeeds(Struct, frozen=True, kw_only=True):
+    """What a run asks of its agent."""
+
+    conversations: int | None = 1  # tasks times trials; None: several, and how many is not known yet
+    max_cost: float | None = None
+    fixtures: frozenset[str] = frozenset()  # the tools that fixtures answer
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """An agent that cannot do everything, and knows before a run what."""
+
+    @property
+    def own_tools(self) -> frozenset[str]:
+        """The names of the tools that it brings itself."""
+        ...
+
+    def unmet(self, needs: RunNeeds) -> list[Problem]:
+        """What it cannot do, each with what is possible."""
         ...
 
 

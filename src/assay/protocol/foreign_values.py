@@ -1,8 +1,10 @@
-"""Values of other libraries as JSON has them: numbers, arrays, moments and missing values of numpy and pandas."""
+"""Values of other libraries as JSON has them: of numpy and pandas, and models of pydantic."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from assay.protocol.json_types import base_of
 
@@ -25,6 +27,14 @@ def json_value(value: Any) -> Any:
     return convert(value)
 
 
+def json_of(value: Any) -> Any:
+    """A value that code of others returned, as JSON; its text if JSON has no such value."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=json_value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return str(value)
+
+
 def plain_value(value: Any) -> Any:
     """A value as `json_value` has it. Values that an encoder knows, and those that JSON lacks, stay as they are."""
     if type(value) in _PLAIN:
@@ -44,11 +54,17 @@ def _converter(kind: Any) -> Callable[[Any], Any]:
         return _span
     if kind.__name__ in _AS_TEXT:
         return str
+    if hasattr(kind, "model_dump"):  # of pydantic
+        return _members
     return _listed if hasattr(kind, "tolist") and not issubclass(kind, str | int | float) else base_of
 
 
 def _nothing(_: Any) -> None:
     return None
+
+
+def _members(value: Any) -> Any:
+    return value.model_dump(mode="json")
 
 
 def _moment(value: Any) -> Any:

@@ -137,6 +137,7 @@ class ActivityRunner:
             tools,
             memory,
             live=tools is not None,
+            runs_own=tools is not None and not effect.critics,  # critics see the calls of live tools alone
             invocation_id=effect.invocation,
             memory_ref=effect.memory or "agent",
             seconds=self._seconds,

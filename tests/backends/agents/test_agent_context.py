@@ -628,3 +628,71 @@ def test_a_task_is_validated_with_the_task_schema():
         "tasks[3].input['queue']: 1 is not of type \"string\""
     ]
     assert task_problems(OPEN, object()) == []
+
+
+# Tools that an agent brings itself, as agents of frameworks do.
+
+
+async def own_orders():
+    return {"rows": {1}}
+
+
+@pytest.mark.parametrize(
+    ("fixtures", "recorded"),
+    [
+        (["orders"], "orders"),
+        (["shop:orders"], "shop:orders"),
+        (["shop:orders", "orders"], "orders"),
+        (["shop:orders", "mail:orders"], None),  # which of the two is not said
+        (["shop:refund"], None),
+        ([], None),
+    ],
+)
+async def test_a_fixture_answers_a_tool_of_the_agents_own_by_its_name(fixtures, recorded):
+    tools = FixtureTools([ToolResponse(tool=tool, response=tool) for tool in fixtures])
+    stage = Invocation(OPEN, tools)
+    await stage.open()
+    if recorded is None:
+        with pytest.raises(ToolFailure, match="no fixture answers orders"):
+            await stage.call_own("orders", {"id": 1}, own_orders)
+        assert stage.steps[-1].error["code"] == "fixture_missing"
+    else:
+        assert await stage.call_own("orders", {"id": 1}, own_orders) == recorded
+        assert [step.tool for step in stage.steps] == [recorded] * 2
+        assert stage.attempts[0].arguments == {"id": 1}
+
+
+async def test_a_tool_of_the_agents_own_runs_with_live_tools_and_is_recorded_as_json():
+    stage = Invocation(OPEN, Live(), live=True)
+    await stage.open()
+    assert await stage.call_own("orders", {"key": KEY}, own_orders) == {"rows": {1}}
+    called, returned = stage.steps
+    assert KEY not in str(called.inputs)
+    assert (returned.status, returned.outcome) == ("ok", {"rows": [1]})
+
+
+async def test_the_exception_of_a_tool_of_the_agents_own_passes_through_and_is_recorded():
+    async def fail():
+        raise KeyError(f"no {KEY}")
+
+    stage = Invocation(OPEN, Live(), live=True)
+    await stage.open()
+    with pytest.raises(KeyError):
+        await stage.call_own("orders", {}, fail)
+    assert stage.steps[-1].error["code"] == "tool_error"
+    assert "KeyError" in stage.steps[-1].error["message"]
+    assert KEY not in stage.steps[-1].error["message"]
+
+
+async def test_an_allow_list_and_critics_hold_for_tools_of_the_agents_own():
+    stage = Invocation(CARD, Live(), live=True)
+    await stage.open()
+    assert await stage.call_own("orders", {}, own_orders) == {"rows": {1}}
+    assert stage.steps[0].tool == "shop:orders"
+    with pytest.raises(ToolFailure, match="weather is not among the tools"):
+        await stage.call_own("weather", {}, own_orders)
+    box = Live()
+    checked = Invocation(CARD, box, live=True, runs_own=False)  # critics see the calls of live tools alone
+    await checked.open()
+    await checked.call_own("orders", {}, own_orders)
+    assert [call[0] for call in box.called] == ["shop:orders"]

@@ -18,6 +18,7 @@ TAKES_NONE = {  # why, or what to do, by the kind of agent
     "http": ": its settings say takes_{what} = false",
     "command": ": its settings say takes_{what} = false",
     "manifest": ": its manifest has no {what}",
+    "object": ": give a function of the task and `ctx` that calls it",
 }
 
 

@@ -10,7 +10,7 @@ from assay.concurrency.foreign_code import exception_text, with_deadline
 from assay.concurrency.threads import run_foreign
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
-from assay.import_code import is_async, local_id, takes_context
+from assay.import_code import is_async, takes_context
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 
@@ -75,7 +75,7 @@ class SyncAgentContext:
     def __init__(self, context: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
         self._context, self._loop = context, loop
         self._asking: set[asyncio.Future[None]] = set()
-        self.memory = SyncMemory(context, self._wait)
+        self.memory = SyncMemory(context, self.wait)
 
     @property
     def invocation_id(self) -> str:
@@ -98,21 +98,21 @@ class SyncAgentContext:
         return self._context.tools
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        return self._wait(lambda: self._context.call(tool, arguments))
+        return self.wait(lambda: self._context.call(tool, arguments))
 
     def tool(self, tool: str, /, **arguments: Any) -> Any:
         return self.call(tool, arguments)
 
     def usage(self, **usage: Any) -> None:
-        self._wait(lambda: _await_soon(lambda: self._context.usage(**usage)))
+        self.wait(lambda: _await_soon(lambda: self._context.usage(**usage)))
 
     def record_usage(self, usage: Usage) -> None:
-        self._wait(lambda: _await_soon(lambda: self._context.record_usage(usage)))
+        self.wait(lambda: _await_soon(lambda: self._context.record_usage(usage)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
-        self._wait(lambda: _await_soon(lambda: self._context.reason(text, full=full)))
+        self.wait(lambda: _await_soon(lambda: self._context.reason(text, full=full)))
 
-    def _wait(self, ask: Callable[[], Awaitable[T]]) -> T:
+    def wait(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Run a coroutine on the event loop. An abandoned thread may call this after the loop was closed."""
         ended: Future[T] = Future()
 
@@ -151,12 +151,3 @@ class SyncMemory:
 async def _await_soon(work: Callable[[], T]) -> T:
     """Run it on the event loop, so that steps are recorded in order."""
     return work()
-
-
-def agent_from_callable(function: Callable[..., Any], *, free: bool = False) -> CallableAgent:
-    """An agent that calls the function. Its id is made of the module and the name."""
-    module, name = getattr(function, "__module__", "python"), getattr(function, "__qualname__", "function")
-    agent_id = local_id(str(module), str(name))
-    takes = takes_context(function, agent_id)
-    card = AgentCard(agent_id=agent_id, free=free, takes_tools=takes, takes_memory=takes)
-    return CallableAgent(card, function)

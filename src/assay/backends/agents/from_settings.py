@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.command import CommandAgent
+from assay.backends.agents.frameworks.agent import agent_of
 from assay.backends.agents.manifest import Manifest, ManifestAgent, PackAgent, open_manifest, read_schema
 from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.agents.spec import FORMS, parse_spec
@@ -17,7 +17,7 @@ from assay.backends.provider_config import InvalidProviderConfig, expand
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.errors.door import hint_of
 from assay.extras import require
-from assay.import_code import load, takes_context
+from assay.import_code import load_object
 from assay.ports import CompletionRequest, Model, Providers
 from assay.ports.agents import Agent, ModelOverrides, Prompted
 from assay.ports.config import AgentConfig
@@ -117,10 +117,8 @@ class ConfiguredAgents:
             )
         card = _card(agent_id, config, path)
         if config.kind == "callable":
-            function = load(config.target, f"{path}.target")
-            takes = takes_context(function, f"{path}.target")
-            card = msgspec.structs.replace(card, takes_tools=takes, takes_memory=takes)
-            return CallableAgent(card, function, seconds=config.timeout, path=path)
+            found = load_object(config.target, f"{path}.target")
+            return agent_of(card, found, f"{path}.target: {config.target!r}", seconds=config.timeout)
         if config.kind == "command":
             env = self._expand_table(config.env, f"{path}.env")
             return CommandAgent(card, config.target, env=env, seconds=config.timeout)

@@ -57,21 +57,30 @@ _PROVIDERS = {  # names of OpenTelemetry, by those of the price list
 
 @cache
 def _has_price_list() -> bool:
-    return not missing_packages("judges")
+    return "genai-prices" not in missing_packages("judges")
 
 
 @lru_cache(4096)  # by the numbers of tokens, so that a trace that repeats itself costs nothing
-def published_cost(provider: str, model: str, sent: int, received: int, cached: int = 0) -> float | None:
-    """US dollars of a call that a trace recorded; None without a price list, or if it has no such model."""
-    if not provider or not model or not _has_price_list():
+def published_cost(
+    provider: str, model: str, sent: int, received: int, cached: int = 0, *, url: str = ""
+) -> float | None:
+    """
+    US dollars of a call that assay did not make: of a trace, or of an agent of a framework. Its address, if it is
+    known, says more about the provider than its name. None without a price list, or if it has no such model.
+    """
+    if not (provider or url) or not model or not _has_price_list():
         return None
     from genai_prices import Usage as Counted
     from genai_prices import calc_price
 
     counted = Counted(input_tokens=sent, output_tokens=received, cache_read_tokens=min(cached, sent))
     name = provider.lower()
+    known = model.removeprefix(f"{name}/")
     try:
-        price = calc_price(counted, model.removeprefix(f"{name}/"), provider_id=_PROVIDERS.get(name, name))
+        if url:
+            price = calc_price(counted, known, provider_api_url=url)
+        else:
+            price = calc_price(counted, known, provider_id=_PROVIDERS.get(name, name))
     except LookupError:
         return None
     return float(price.total_price)

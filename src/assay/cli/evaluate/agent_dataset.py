@@ -108,7 +108,7 @@ class AgentExecution:
         if self._bad_line is None:
             self.planned = self._spool.cases * self._options.trials
         if self._bad_line is None:  # else a record of a case after that line would be unknown
-            self._spool.check_coverage(self._options.trials)
+            self._spool.check_coverage(self._options.trials, self._options.max_cost)
 
     def execute(self, plan: Plan, inputs: Inputs, tally: Tally, sinks: list[Sink]) -> None:
         """Ask the agent. A Refusal says why the run did not end."""

@@ -1,0 +1,1 @@
+"""Agents of frameworks, one adapter each. tests/backends/agents/frameworks tests what all adapters guarantee."""

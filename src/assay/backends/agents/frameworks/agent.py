@@ -1,0 +1,220 @@
+"""An agent that is an object: of a framework, made by a factory, or any object that can be called or run."""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeGuard
+
+from msgspec.structs import replace
+
+from assay.backends.agents.callable import CallableAgent
+from assay.backends.agents.frameworks.adapter import Adapter, Session
+from assay.backends.agents.frameworks.recognise import adapter_of
+from assay.concurrency.foreign_code import exception_text
+from assay.concurrency.threads import run_foreign
+from assay.errors import NotMeasured, Problem, UsageError
+from assay.errors.connection import is_connection_error
+from assay.extras import missing_packages
+from assay.import_code import local_id, takes_context
+from assay.ports.agents import AgentContext, RunNeeds
+from assay.protocol.agents import AgentCard
+
+METHODS = ("arun", "run", "ainvoke", "invoke")  # of an object that cannot be called, in this order
+CAUSES = 10  # exceptions behind an exception that are looked at
+EXPECTED = (
+    "expected a function of the task, an agent of a framework that assay knows (docs/frameworks.md), a function without"
+    f" parameters that makes one, or an object that can be called or has a method {', '.join(METHODS)}"
+)
+
+
+class FrameworkAgent(CallableAgent):
+    """An agent of a framework. A factory makes a new one for each invocation."""
+
+    def __init__(
+        self,
+        card: AgentCard,
+        subject: "Subject",
+        *,
+        factory: Callable[[], Any] | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        super().__init__(card, self._ask, seconds=seconds)
+        self._subject, self._factory = subject, factory
+        self.system_prompt = subject.adapter.instructions(subject.agent)
+        self._tools = subject.adapter.tools(subject.agent)
+        self.own_tools = self._tools.names
+
+    async def _ask(self, task: Any, ctx: AgentContext) -> Any:
+        subject = self._subject
+        if self._factory is not None:
+            made = await run_foreign(self._factory)
+            found = subject_of(made)
+            if found is None or found.adapter is not subject.adapter:
+                raise TypeError(f"the factory made {_kind(made)}, and before an agent of {self.card.kind}")
+            subject = found
+        session = Session(ctx, subject.options)
+        try:
+            return await session.until_failed(subject.adapter.run(subject.agent, task, session))
+        except Exception as surprise:
+            if (cause := _connection_error(surprise)) is not None:
+                raise NotMeasured(exception_text(cause)) from surprise
+            raise
+
+    def unmet(self, needs: RunNeeds) -> list[Problem]:
+        return [*self._cannot_run(), *self._fixtures(needs), *self._conversations(needs), *self._cost(needs)]
+
+    def _cannot_run(self) -> Iterator[Problem]:
+        adapter, agent, options = self._subject
+        if why := adapter.problem(agent, options):
+            yield Problem("agent", f"this agent of {adapter.framework} cannot run: {why}")
+
+    def _fixtures(self, needs: RunNeeds) -> Iterator[Problem]:
+        names, complete, others = self._tools
+        missing = [tool for tool in sorted(needs.fixtures) if not {tool, tool.partition(":")[2]} & names]
+        if missing and complete:
+            there, name = ", ".join(sorted(names)) or "it has none", self._subject.adapter.framework
+            yield Problem(
+                "fixtures",
+                f"fixtures answer {', '.join(missing)}; they can answer the tools that {name}"
+                f" calls for this agent: {there}" + (f" ({others})" if others else ""),
+            )
+
+    def _conversations(self, needs: RunNeeds) -> Iterator[Problem]:
+        why = self._subject.adapter.conversation(self._subject.agent, self._subject.options)
+        if why and self._factory is None and needs.conversations != 1:
+            count = "several" if needs.conversations is None else f"{needs.conversations:,}"
+            yield Problem(
+                "agent",
+                f"the run has {count} conversations, and this agent has one: {why}. Give a function without parameters"
+                " that makes the agent",
+            )
+
+    def _cost(self, needs: RunNeeds) -> Iterator[Problem]:
+        if needs.max_cost is None or self.card.free:
+            return
+        if not self._subject.adapter.capabilities.usage:
+            name = self._subject.adapter.framework
+            yield Problem("max_cost", f"a cost limit needs the usage of models, and {name} reports none")
+        elif "genai-prices" in missing_packages("judges"):
+            yield Problem("max_cost", "a cost limit needs prices: pip install 'openassay[judges]'")
+
+
+class ObjectAgent(CallableAgent):
+    """Any object with one of the METHODS."""
+
+    own_tools: frozenset[str] = frozenset()
+
+    def unmet(self, needs: RunNeeds) -> list[Problem]:
+        if needs.max_cost is None or self.card.free or self.card.takes_tools:
+            return []
+        message = "a cost limit needs the usage of models, which this object cannot report"
+        return [Problem("max_cost", f"{message}: give a function of the task and `ctx` that calls it")]
+
+
+class Subject(typing.NamedTuple):
+    """An agent of a framework, its adapter, and the options of its runs."""
+
+    adapter: Adapter
+    agent: Any
+    options: Mapping[str, Any] = {}
+
+
+def subject_of(value: Any) -> Subject | None:
+    """
+    The agent of a framework that a value is; None: it is none.
+
+        subject_of(agent)
+        subject_of(functools.partial(agent.run, deps=deps))     # with the options of its runs
+    """
+    candidates: list[Any] = [value]
+    if partial := _is_partial(value):
+        candidates = [getattr(value.func, "__self__", None), *value.args]
+    for one in candidates:
+        if (adapter := adapter_of(one.__class__)) is not None:
+            return Subject(adapter, one, value.keywords if partial else {})
+    return None
+
+
+def agent_from_object(value: Any, path: str, *, free: bool = False) -> CallableAgent:
+    """The agent that a value is. Its id is made of the module and the name."""
+    subject = subject_of(value)
+    if subject is not None:
+        name = getattr(subject.agent, "name", None)
+        words = subject.adapter.framework, name if isinstance(name, str) and name else "agent"
+    elif hasattr(value, "__qualname__"):
+        words = getattr(value, "__module__", None) or "python", value.__qualname__
+    else:
+        words = type(value).__module__, type(value).__qualname__
+    return agent_of(AgentCard(agent_id=local_id(*words), free=free), value, path)
+
+
+def agent_of(card: AgentCard, value: Any, path: str, *, seconds: float | None = None) -> CallableAgent:
+    """The agent that a value is. A UsageError names `path` and says what is possible."""
+    factory: Callable[[], Any] | None = None
+    subject = subject_of(value)
+    if subject is None and _makes_agents(value):
+        factory = value
+        made = _make(value, path)
+        subject = subject_of(made)
+        if subject is None:
+            raise UsageError(f"{path} takes no task and made {_kind(made)}: {EXPECTED}")
+    if subject is None:
+        return _plain_agent(card, value, path, seconds)
+    can = subject.adapter.capabilities
+    card = replace(card, kind=subject.adapter.framework, takes_tools=can.tool_calls, takes_memory=False)
+    return FrameworkAgent(card, subject, factory=factory, seconds=seconds)
+
+
+def _plain_agent(card: AgentCard, value: Any, path: str, seconds: float | None) -> CallableAgent:
+    """A function or another object that can be called, else an object with one of the METHODS."""
+    agent = CallableAgent
+    if not callable(value):
+        method = next((name for name in METHODS if callable(getattr(value, name, None))), None)
+        if method is None:
+            raise UsageError(f"{path} is {_kind(value)}: {EXPECTED}")
+        value, agent = getattr(value, method), ObjectAgent
+        card = replace(card, kind="object")
+    takes = takes_context(value, path)
+    return agent(replace(card, takes_tools=takes, takes_memory=takes), value, seconds=seconds, path=path)
+
+
+def _makes_agents(value: Any) -> bool:
+    """Whether it is a function without parameters, or one that needs none and is annotated to return an agent."""
+    if not inspect.isfunction(value) and not _is_partial(value):
+        return False
+    try:
+        parameters = inspect.signature(value).parameters.values()
+        hint: Any = typing.get_type_hints(value).get("return") if inspect.isfunction(value) else None
+    except Exception:  # noqa: BLE001  # annotations of others may name anything
+        return False
+    kind = typing.get_origin(hint) or hint
+    needs = [one for one in parameters if one.default is one.empty]
+    return not parameters or (not needs and isinstance(kind, type) and adapter_of(kind) is not None)
+
+
+def _make(factory: Callable[[], Any], path: str) -> Any:
+    if inspect.iscoroutinefunction(factory):
+        raise UsageError(f"{path}: expected a function without `async` that makes an agent")
+    try:
+        return factory()
+    except (Exception, SystemExit) as surprise:  # a factory is foreign code
+        raise UsageError(f"{path} cannot make an agent: {exception_text(surprise)}") from surprise
+
+
+def _connection_error(error: BaseException) -> BaseException | None:
+    """The connection error behind the exception of a framework."""
+    cause: BaseException | None = error
+    for _ in range(CAUSES):
+        if cause is None or is_connection_error(cause):
+            return cause
+        cause = cause.__cause__
+    return None
+
+
+def _is_partial(value: Any) -> TypeGuard[functools.partial[Any]]:
+    return isinstance(value, functools.partial)
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

@@ -1,0 +1,74 @@
+"""Agents of pydantic-ai: a capability of the run sees every model request and every tool call."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from assay.backends.agents.frameworks.adapter import (
+    Adapter,
+    Capabilities,
+    ModelName,
+    OwnTools,
+    Session,
+    text_of,
+)
+from assay.backends.agents.frameworks.recognise import framework
+
+
+class PydanticAi(Adapter):
+    framework = "pydantic-ai"
+    classes = ("pydantic_ai.agent.AbstractAgent",)
+    capabilities = Capabilities(
+        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True
+    )
+
+    def tools(self, agent: Any) -> OwnTools:
+        names: set[str] = set()
+        complete = True
+        for toolset in agent.toolsets:
+            known = getattr(toolset, "tools", None)
+            if isinstance(known, dict):
+                names |= set(known)  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                complete = False  # of an MCP server, or made for each run
+        return OwnTools(frozenset(names), complete)
+
+    def problem(self, agent: Any, options: Mapping[str, Any]) -> str:
+        kind = agent.deps_type
+        if kind is type(None) or kind is object or "deps" in options:
+            return ""
+        name = getattr(kind, "__name__", str(kind))
+        return (
+            f"its tools take deps of the type {name}: give functools.partial(agent.run, deps=…) as the agent"
+        )
+
+    async def run(self, agent: Any, task: Any, session: Session) -> Any:
+        options = session.options
+        mine = [*options.pop("capabilities", ()), _recorder(session)]
+        return (await agent.run(text_of(task), capabilities=mine, **options)).output
+
+
+def _recorder(session: Session) -> Any:
+    base = framework("pydantic_ai.capabilities").AbstractCapability
+
+    class Recorder(base):
+        async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+            response = await handler(request_context)
+            _record_usage(response, session)
+            return response
+
+        async def wrap_tool_execute(
+            self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
+        ) -> Any:
+            return await session.tool(call.tool_name, call.args_as_dict(), lambda: handler(args))
+
+    return Recorder()
+
+
+def _record_usage(response: Any, session: Session) -> None:
+    usage = response.usage
+    session.usage(
+        ModelName(response.provider_name or "", response.model_name or "", response.provider_url or ""),
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+    )

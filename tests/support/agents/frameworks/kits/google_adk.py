@@ -1,0 +1,22 @@
+from google.adk.agents import LlmAgent
+from google.adk.models.lite_llm import LiteLlm
+from pydantic import BaseModel
+
+from support.agents.frameworks.kits.tools import TOOLS
+from support.models.scripted_chat import MODEL
+
+
+class Order(BaseModel):
+    state: str
+    number: int
+
+
+def make(url, output=None):
+    model = LiteLlm(f"openai/{MODEL}", api_base=url, api_key="none", num_retries=0, max_retries=0)
+    return LlmAgent(
+        name="support",
+        model=model,
+        instruction="You help customers.",
+        tools=list(TOOLS),
+        output_schema=Order if output else None,
+    )

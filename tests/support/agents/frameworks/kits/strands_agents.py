@@ -1,0 +1,24 @@
+from pydantic import BaseModel
+from strands import Agent, tool
+from strands.models.openai import OpenAIModel
+
+from support.agents.frameworks.kits.tools import TOOLS
+from support.models.scripted_chat import MODEL
+
+
+class Order(BaseModel):
+    state: str
+    number: int
+
+
+def make(url, output=None, **members):
+    """An agent with a memory: its messages stay from one call to the next."""
+    model = OpenAIModel(client_args={"base_url": url, "api_key": "none", "max_retries": 0}, model_id=MODEL)
+    return Agent(
+        model,
+        name="support",
+        tools=[tool(one) for one in TOOLS],
+        system_prompt="You help customers.",
+        structured_output_model=Order if output else None,
+        **members,
+    )

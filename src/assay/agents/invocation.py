@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
+from assay.agents.recording_memory import RecordingMemory
 from assay.concurrency.foreign_code import exception_text
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
@@ -23,8 +24,6 @@ from assay.protocol.agents import (
     AgentCard,
     HandoffStep,
     InvocationResult,
-    MemoryEntry,
-    MemoryWriteStep,
     Outcome,
     ReasoningStep,
     Step,
@@ -48,7 +47,6 @@ DEEPEST = Limits().max_depth
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 GRACE = 5.0  # seconds beyond its own deadline after which it is cancelled
 MAX_ATTEMPTS = 10_000  # tool calls of one invocation that are kept for detectors
-LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
 
 
 class Invocation:
@@ -124,7 +122,7 @@ class Invocation:
         return self._end - time.monotonic()
 
     @property
-    def memory(self) -> "RecordingMemory":
+    def memory(self) -> RecordingMemory:
         return self._memory
 
     @property
@@ -132,7 +130,7 @@ class Invocation:
         return self._specs
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        self._check_open()
+        self.check_open()
         if self._allowed is None and tool not in self._names() and not _fits(TOOL, tool):
             self._attempt(tool, arguments, "refused")
             raise ToolFailure(
@@ -143,7 +141,7 @@ class Invocation:
         return await self._record(tool, arguments, lambda inputs: self._toolbox.call(tool, inputs))
 
     async def call_own(self, name: str, arguments: dict[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
-        self._check_open()
+        self.check_open()
         tool = self._own_id(name)
         self._check_allowed(tool, arguments, None if self.card.tools is None else frozenset(self.card.tools))
         if not self.runs_own:
@@ -270,7 +268,7 @@ class Invocation:
                     arguments = None
             self.attempts.append(ToolAttempt(tool=tool, arguments=arguments, outcome=outcome))
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self._closed is not None:
             raise ToolFailure("over", "the invocation is over; nothing can be called any more")
 
@@ -278,30 +276,6 @@ class Invocation:
         if self._allowed is not None:
             return tuple(sorted(self._allowed))
         return self._toolbox.tools if isinstance(self._toolbox, FixtureTools) else ()
-
-
-class RecordingMemory:
-    """A Memory that records its writes as steps. Secrets are removed before a write is stored."""
-
-    def __init__(self, memory: Memory, ref: str, invocation: Invocation) -> None:
-        self._inner, self._ref, self._invocation = memory, ref, invocation
-
-    async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
-        return await self._inner.list(tag=tag, limit=limit)
-
-    async def get(self, id: str) -> MemoryEntry | None:
-        return await self._inner.get(id)
-
-    async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
-        self._invocation._check_open()  # pyright: ignore[reportPrivateUsage]
-        if ttl is not None and not abs(ttl) <= LONGEST_TTL:
-            raise ToolFailure(
-                "invalid_arguments", f"ttl: expected at most {LONGEST_TTL:,} seconds, got {ttl:g}"
-            )
-        kept = [redact_text(tag) for tag in tags]
-        entry = await self._inner.write(redact_text(content), tags=kept, ttl=ttl)
-        self._invocation.note(MemoryWriteStep(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
-        return entry
 
 
 def valid_usage(value: Any) -> Usage:

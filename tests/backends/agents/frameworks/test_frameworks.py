@@ -2,10 +2,14 @@
 
 import functools
 import json
+import shutil
 import subprocess
+import sys
 
 import pytest
 
+from assay.backends.agents.frameworks.adapter import Capabilities
+from assay.backends.agents.frameworks.recognise import adapters
 from support.agents.frameworks.environments import (
     FRAMEWORKS,
     ROOT,
@@ -14,6 +18,7 @@ from support.agents.frameworks.environments import (
     environment_variables,
     python_of,
 )
+from support.documents import DOCS, table
 
 ROWS = (
     "run",
@@ -86,3 +91,64 @@ def test_an_adapter_keeps_the_contract(series, framework, row):
 def test_every_row_of_the_contract_has_a_test(series, framework):
     skip_unless_chosen(framework, series)
     assert set(contract_of(framework)) == {*ROWS, *OWN_ROWS.get(framework, ())}
+
+
+EXAMPLES = ROOT / "examples" / "frameworks"
+
+
+@pytest.mark.parametrize(
+    "framework", [pytest.param(one, marks=pytest.mark.together(f"framework {one}")) for one in FRAMEWORKS]
+)
+def test_the_example_of_a_framework_gives_a_scorecard_in_one_command(series, framework, tmp_path):
+    skip_unless_chosen(framework, series)
+    contract_of(framework)  # skips if there is no environment
+    bot = f"{framework.removesuffix('-agents').replace('-', '_')}_bot"
+    bot = "openai_agents_bot" if framework == "openai-agents" else bot
+    ended = run_example(python_of(framework), f"{bot}:agent", tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "3 of 3 tasks passed" in " ".join(ended.stdout.split()), ended.stdout
+
+
+def test_the_example_of_any_object_gives_a_scorecard_in_one_command(tmp_path):
+    ended = run_example(sys.executable, "object_bot:bot", tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def run_example(python, agent, folder):
+    """`assay run suite.yaml --agent AGENT` in a copy of the examples."""
+    shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    return subprocess.run(
+        [python, "-m", "assay", "run", "suite.yaml", "--agent", agent],
+        cwd=folder,
+        env=environment_variables(),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+
+def test_the_document_shows_the_example():
+    page = (DOCS / "frameworks.md").read_text("utf-8")
+    assert (EXAMPLES / "pydantic_ai_bot.py").read_text("utf-8").rstrip() in page
+
+
+def test_the_table_of_the_document_has_what_each_adapter_can_do():
+    page = (DOCS / "frameworks.md").read_text("utf-8")
+    members = Capabilities.__struct_fields__
+    heads = [one.replace("_", "-" if one == "multi_turn" else " ") for one in members]
+    shown = {row[0].strip("`"): row[1:] for row in table(page, "framework", *heads)}
+    assert shown == {
+        name: ["yes" if getattr(adapter.capabilities, member) else "no" for member in members]
+        for name, adapter in adapters().items()
+    }
+    assert set(shown) == set(FRAMEWORKS)
+
+
+def test_no_framework_is_imported_before_an_object_of_it_is_an_agent():
+    script = (
+        "import sys, assay; from assay.api.agents import agent_from; from assay.settings import load;"
+        "agent_from(lambda task: task, load({}));"
+        "sys.exit(str({'agents', 'langchain_core', 'langgraph', 'pydantic_ai', 'smolagents', 'strands'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, text=True)
+    assert ended.stderr.strip() == "set()"

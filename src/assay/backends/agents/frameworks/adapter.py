@@ -12,12 +12,14 @@ from msgspec import Struct
 from assay.backends.agents.callable import SyncAgentContext
 from assay.backends.models.prices import published_cost
 from assay.concurrency.threads import run_foreign
+from assay.errors.connection import is_connection_error
 from assay.lazy_pattern import lazy_pattern
 from assay.ports.agents import AgentContext, ToolFailure
 from assay.protocol.agents import Usage
 
 FATAL = frozenset({"fixture_missing", "not_allowed", "over"})  # codes that end the run of an agent at once
 _NOT_OF_IDS = lazy_pattern(r"[^\w.:@/-]+")
+CAUSES = 10  # exceptions behind an exception that are looked at
 MOMENT = 0.5  # seconds that a run has to end after such a code
 
 
@@ -214,6 +216,20 @@ def _settle(running: "asyncio.Future[Any]", answer: Any) -> None:
 def text_of(task: Any) -> str:
     """A task as a message: a text as it is, anything else as JSON."""
     return task if isinstance(task, str) else msgspec.json.encode(task).decode()
+
+
+def connection_error(error: BaseException, *, handled: bool = False) -> BaseException | None:
+    """
+    The connection error behind the exception of a framework.
+
+    `handled`: also one that was caught where a client of models raised an exception of its own.
+    """
+    cause: BaseException | None = error
+    for _ in range(CAUSES):
+        if cause is None or is_connection_error(cause):
+            return cause
+        cause = cause.__cause__ or (cause.__context__ if handled else None)
+    return None
 
 
 def arguments_of(arguments: Any) -> dict[str, Any]:

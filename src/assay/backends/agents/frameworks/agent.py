@@ -9,19 +9,17 @@ from typing import Any, TypeGuard
 from msgspec.structs import replace
 
 from assay.backends.agents.callable import CallableAgent
-from assay.backends.agents.frameworks.adapter import Adapter, Session
+from assay.backends.agents.frameworks.adapter import Adapter, Session, connection_error
 from assay.backends.agents.frameworks.recognise import adapter_of
 from assay.concurrency.foreign_code import exception_text
 from assay.concurrency.threads import run_foreign
 from assay.errors import NotMeasured, Problem, UsageError
-from assay.errors.connection import is_connection_error
 from assay.extras import missing_packages
 from assay.import_code import local_id, takes_context
 from assay.ports.agents import AgentContext, RunNeeds
 from assay.protocol.agents import AgentCard
 
 METHODS = ("arun", "run", "ainvoke", "invoke")  # of an object that cannot be called, in this order
-CAUSES = 10  # exceptions behind an exception that are looked at
 EXPECTED = (
     "expected a function of the task, an agent of a framework that assay knows (docs/frameworks.md), a function without"
     f" parameters that makes one, or an object that can be called or has a method {', '.join(METHODS)}"
@@ -57,7 +55,7 @@ class FrameworkAgent(CallableAgent):
         try:
             return await session.until_failed(subject.adapter.run(subject.agent, task, session))
         except Exception as surprise:
-            if (cause := _connection_error(surprise)) is not None:
+            if (cause := connection_error(surprise)) is not None:
                 raise NotMeasured(exception_text(cause)) from surprise
             raise
 
@@ -200,16 +198,6 @@ def _make(factory: Callable[[], Any], path: str) -> Any:
         return factory()
     except (Exception, SystemExit) as surprise:  # a factory is foreign code
         raise UsageError(f"{path} cannot make an agent: {exception_text(surprise)}") from surprise
-
-
-def _connection_error(error: BaseException) -> BaseException | None:
-    """The connection error behind the exception of a framework."""
-    cause: BaseException | None = error
-    for _ in range(CAUSES):
-        if cause is None or is_connection_error(cause):
-            return cause
-        cause = cause.__cause__
-    return None
 
 
 def _is_partial(value: Any) -> TypeGuard[functools.partial[Any]]:

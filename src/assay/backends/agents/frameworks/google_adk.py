@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from assay.backends.agents.frameworks.adapter import (
     ModelName,
     OwnTools,
     Session,
+    connection_error,
     text_of,
 )
 from assay.backends.agents.frameworks.recognise import framework
@@ -50,7 +52,7 @@ class GoogleAdk(Adapter):
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         apps, types = framework("google.adk.apps"), framework("google.genai.types")
-        plugin = _plugin(_root(agent), session)
+        plugin = _plugin()(_root(agent), session)
         if isinstance(agent, apps.App):
             app = agent.model_copy(update={"plugins": [*agent.plugins, plugin]})
         else:
@@ -61,6 +63,8 @@ class GoogleAdk(Adapter):
             message = types.Content(role="user", parts=[types.Part(text=text_of(task))])
             text = None
             async for event in runner.run_async(user_id=USER, session_id=made.id, new_message=message):
+                if event.error_code and event.content is None:
+                    raise ModelError(f"{event.error_code}: {event.error_message}") from plugin.error
                 text = _final_text(event, text)
         finally:
             await runner.close()
@@ -80,8 +84,6 @@ def _agents(agent: Any) -> list[Any]:
 
 
 def _final_text(event: Any, before: str | None) -> str | None:
-    if event.error_code and event.content is None:
-        raise ModelError(f"{event.error_code}: {event.error_message}")
     if not event.is_final_response() or event.content is None:
         return before
     parts = event.content.parts or ()
@@ -98,6 +100,12 @@ class Recording:
     def __init__(self, root: Any, session: Session) -> None:
         self._root, self._session = root, session
         self._running: dict[Any, asyncio.Future[Any]] = {}
+        self.error: BaseException | None = None  # why the last model call failed
+
+    async def on_model_error_callback(
+        self, *, callback_context: Any, llm_request: Any, error: Exception
+    ) -> None:
+        self.error = connection_error(error, handled=True) or error
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         usage = llm_response.usage_metadata
@@ -135,15 +143,17 @@ class Recording:
             self._session.end(running, answer)
 
 
-def _plugin(root: Any, session: Session) -> Any:
+@cache
+def _plugin() -> Any:
+    """The class of the plugin."""
     base: Any = framework("google.adk.plugins.base_plugin").BasePlugin
 
     class Plugin(Recording, base):
-        def __init__(self) -> None:
+        def __init__(self, root: Any, session: Session) -> None:
             base.__init__(self, name="assay")
             Recording.__init__(self, root, session)
 
-    return Plugin()
+    return Plugin
 
 
 def _model(root: Any, agent_name: str, response: Any) -> ModelName:

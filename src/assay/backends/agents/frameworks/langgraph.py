@@ -10,6 +10,7 @@ import copy
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -59,7 +60,7 @@ class LangGraph(Adapter):
         graph = _with_tools(agent, session) if hasattr(agent, "nodes") else agent
         options = dict(session.options)
         config: JSON = dict(options.pop("config", None) or {})
-        config["callbacks"] = [*(config.get("callbacks") or ()), _callbacks(session)]
+        config["callbacks"] = [*(config.get("callbacks") or ()), _callbacks()(session)]
         if getattr(graph, "checkpointer", None) is not None:
             thread = {"thread_id": uuid.uuid4().hex}
             config["configurable"] = {**(config.get("configurable") or {}), **thread}
@@ -143,14 +144,17 @@ class ToolError(Exception):
     """A tool failed, and the framework tells the model."""
 
 
-def _callbacks(session: Session) -> Any:
+@cache
+def _callbacks() -> Any:
+    """The class of the callbacks of a run."""
     base: Any = framework("langchain_core.callbacks").BaseCallbackHandler
 
     class Recorder(base):
         run_inline = True  # on the event loop, in order
         raise_error = True
 
-        def __init__(self) -> None:
+        def __init__(self, session: Session) -> None:
+            self._session = session
             self._running: dict[Any, asyncio.Future[Any]] = {}
 
         def on_llm_end(self, response: Any, **_: Any) -> None:
@@ -158,7 +162,7 @@ def _callbacks(session: Session) -> Any:
             usage: JSON = getattr(message, "usage_metadata", None) or {}
             about: JSON = getattr(message, "response_metadata", None) or {}
             details: JSON = usage.get("input_token_details") or {}
-            session.usage(
+            self._session.usage(
                 ModelName(str(about.get("model_provider") or ""), str(about.get("model_name") or "")),
                 usage.get("input_tokens"),
                 usage.get("output_tokens"),
@@ -172,19 +176,19 @@ def _callbacks(session: Session) -> Any:
                 return
             about: JSON = serialized or {}
             name = str(about.get("name") or "tool")
-            self._running[run_id] = session.observe(
+            self._running[run_id] = self._session.observe(
                 name, inputs if is_object(inputs) else {"input": input_str}
             )
 
         def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
             if (running := self._running.pop(run_id, None)) is not None:
-                session.end(running, _decoded(getattr(output, "content", output)))
+                self._session.end(running, _decoded(getattr(output, "content", output)))
 
         def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
             if (running := self._running.pop(run_id, None)) is not None:
-                session.end(running, error)
+                self._session.end(running, error)
 
-    return Recorder()
+    return Recorder
 
 
 def _decoded(content: Any) -> Any:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -59,7 +60,7 @@ class OpenAiAgents(Adapter):
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         known = framework("agents")
-        hooks = _hooks(known, session)
+        hooks = _hooks()(session)
         result = await known.Runner.run(
             _Copies(known, session).of(agent), text_of(task), hooks=hooks, **session.options
         )
@@ -150,11 +151,14 @@ class _Copies:
         return made
 
 
-def _hooks(known: Any, session: Session) -> Any:
-    base: Any = known.RunHooks
+@cache
+def _hooks() -> Any:
+    """The class of the hooks of a run."""
+    base: Any = framework("agents").RunHooks
 
     class Recorder(base):
-        def __init__(self) -> None:
+        def __init__(self, session: Session) -> None:
+            self._session = session
             self._agent: Any = None
             self._sent = self._received = 0
 
@@ -164,22 +168,22 @@ def _hooks(known: Any, session: Session) -> Any:
                 self._record(one)
 
         async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
-            session.hand_off(to_agent.name)
+            self._session.hand_off(to_agent.name)
 
         def add_rest(self, result: Any) -> None:
             """The usage of agents that are tools: the hooks of their runs are their own."""
             total = result.context_wrapper.usage
             sent, received = total.input_tokens - self._sent, total.output_tokens - self._received
             if sent > 0 or received > 0:
-                session.usage(_model(self._agent), sent, received)
+                self._session.usage(_model(self._agent), sent, received)
 
         def _record(self, usage: Any) -> None:
             self._sent += usage.input_tokens
             self._received += usage.output_tokens
             cached = getattr(usage.input_tokens_details, "cached_tokens", 0) or 0
-            session.usage(_model(self._agent), usage.input_tokens, usage.output_tokens, cached)
+            self._session.usage(_model(self._agent), usage.input_tokens, usage.output_tokens, cached)
 
-    return Recorder()
+    return Recorder
 
 
 def _model(agent: Any) -> ModelName:

@@ -1,6 +1,7 @@
 """Agents of pydantic-ai: a capability of the run sees every model request and every tool call."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from assay.backends.agents.frameworks.adapter import (
@@ -43,25 +44,30 @@ class PydanticAi(Adapter):
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         options = session.options
-        mine = [*options.pop("capabilities", ()), _recorder(session)]
+        mine = [*options.pop("capabilities", ()), _recorder()(session)]
         return (await agent.run(text_of(task), capabilities=mine, **options)).output
 
 
-def _recorder(session: Session) -> Any:
-    base = framework("pydantic_ai.capabilities").AbstractCapability
+@cache
+def _recorder() -> Any:
+    """The class of the capability. Making a class takes longer than a run."""
+    base: Any = framework("pydantic_ai.capabilities").AbstractCapability
 
     class Recorder(base):
+        def __init__(self, session: Session) -> None:
+            self._session = session
+
         async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
             response = await handler(request_context)
-            _record_usage(response, session)
+            _record_usage(response, self._session)
             return response
 
         async def wrap_tool_execute(
             self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
         ) -> Any:
-            return await session.tool(call.tool_name, call.args_as_dict(), lambda: handler(args))
+            return await self._session.tool(call.tool_name, call.args_as_dict(), lambda: handler(args))
 
-    return Recorder()
+    return Recorder
 
 
 def _record_usage(response: Any, session: Session) -> None:

@@ -1,9 +1,12 @@
+import litellm
 from google.adk.agents import LlmAgent
 from google.adk.models.lite_llm import LiteLlm
 from pydantic import BaseModel
 
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
+
+litellm.suppress_debug_info = True  # it prints
 
 
 class Order(BaseModel):

@@ -1,7 +1,7 @@
 """
 Agents of frameworks: a suite through an adapter, compared with the framework alone.
 
-    python -m bench.framework_agents pydantic-ai 500 16 0.05      # inside the environment of the framework
+    python -m bench.framework_agents pydantic-ai 500 4 0.05      # inside the environment of the framework
 
 The model of the agent waits, and then answers. `alone` runs the agent itself, `concurrency` at a time.
 """
@@ -16,8 +16,12 @@ from typing import Any
 import msgspec
 
 import assay
+from bench import neighbours
+from bench.files import Bench
+from bench.measure import HOME, Row, last_line
 
 ROUNDS = 5
+TASKS, AT_ONCE, SECONDS = 500, 4, 0.05  # more at once would measure the CPU time of the framework
 
 
 class Walls(msgspec.Struct):
@@ -104,6 +108,25 @@ async def measure(framework: str, tasks: int, concurrency: int, seconds: float) 
         for _ in range(ROUNDS)
     ]
     return Walls(adapter=min(one.adapter for one in walls), alone=min(one.alone for one in walls))
+
+
+def framework_agents(bench: Bench) -> list[Row]:
+    rows = list[Row]()
+    for framework in AGENTS:
+        name = f"{TASKS} tasks of 50 ms through the adapter of {framework}, {AT_ONCE} at a time: wall to the framework alone"
+        python = neighbours.python_of(framework)
+        if python is None:
+            rows.append(
+                Row(name, "at most", 1.15, values=[], note="not measured: it could not be installed here")
+            )
+            continue
+        path = f"PYTHONPATH={HOME / 'src'}:{HOME}"
+        sizes = [str(one) for one in (TASKS, AT_ONCE, SECONDS)]
+        command = ["env", path, str(python), "-m", "bench.framework_agents", framework, *sizes]
+        walls = [last_line(command, Walls) for _ in range(bench.rounds(3))]
+        ratios = [one.adapter / one.alone for one in walls]
+        rows.append(Row(name, "at most", 1.15, values=ratios, note=f"each the best of {ROUNDS}"))
+    return rows
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from bench.calls import calls
 from bench.child import Sample, Task
 from bench.equal import differences
 from bench.files import Bench
+from bench.framework_agents import framework_agents
 from bench.frameworks import flex, pydantic
 from bench.judges import judges
 from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
@@ -193,6 +194,7 @@ RUNS = {
         workers,
         calls,
         agents,
+        framework_agents,
     )
 }
 

@@ -96,6 +96,10 @@ class ToyAgent:
         return [*self.seen, *options.values()]
 
 
+def run_agent(agent, task="", deps=""):
+    """As `Runner.run` of a framework, which gets the agent."""
+
+
 class ToyAdapter(Adapter):
     framework = "toy"
     classes = ("toy_framework.agents.ToyAgent",)
@@ -139,7 +143,7 @@ async def test_an_adapter_of_others_is_found_by_the_module_of_the_class(toy):
     assert (finish.outcome, finish.result) == ("completed", ["x"])
     assert agent_from(toy(), load({})).card.agent_id == "local.toy.toy"
 
-    class Mine(toy):
+    class Mine(ToyAgent):
         pass
 
     assert (await answer_of(Mine())).result == ["x"]
@@ -164,8 +168,8 @@ async def test_the_options_of_a_run_come_with_a_partial(toy):
     agent = toy()
     assert subject_of(functools.partial(agent.ask, deps=1)).options == {"deps": 1}
     assert (await answer_of(functools.partial(agent.ask, deps="deps"))).result == ["x", "deps"]
-    assert (await answer_of(functools.partial(print, agent, deps="deps"))).result == ["x", "x", "deps"]
-    assert subject_of(functools.partial(print, 1)) is None
+    assert (await answer_of(functools.partial(run_agent, agent, deps="deps"))).result == ["x", "x", "deps"]
+    assert subject_of(functools.partial(run_agent, 1)) is None
 
 
 async def test_an_agent_with_one_conversation_is_refused_for_several_and_a_factory_is_not(toy):

@@ -106,7 +106,7 @@ def test_the_example_of_a_framework_gives_a_scorecard_in_one_command(series, fra
     bot = "openai_agents_bot" if framework == "openai-agents" else bot
     ended = run_example(python_of(framework), f"{bot}:agent", tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "3 of 3 tasks passed" in " ".join(ended.stdout.split()), ended.stdout
+    assert "tasks 3 of 3 passed" in " ".join(ended.stdout.split()), ended.stdout
 
 
 def test_the_example_of_any_object_gives_a_scorecard_in_one_command(tmp_path):

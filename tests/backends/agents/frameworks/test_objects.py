@@ -244,7 +244,7 @@ async def test_live_shadow_runs_the_tools_of_the_agent(toy):
     suite["tasks"][0]["expected"]["match"] = {"strategy": "json-match", "value": ["live"]}
     assert (await assay.run_suite(suite, toy("orders"))).passed
     suite["tasks"][0]["fixtures"]["toolResponses"][0]["tool"] = "weather"
-    with pytest.raises(Refusal, match="these tools have only fixtures: weather"):
+    with pytest.raises(Refusal, match="tools that have only fixtures: weather"):
         await assay.run_suite(suite, toy("orders"))
 
 

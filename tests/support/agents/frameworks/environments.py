@@ -35,7 +35,7 @@ def python_of(framework):
     """The interpreter of the environment of a framework. Processes that need the same one wait for each other."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    needs = [*FRAMEWORKS[framework], *project["dependencies"], *extras["judges"]]
+    needs = [*FRAMEWORKS[framework], *project["dependencies"], *extras["judges"], *extras["store"]]
     digest = hashlib.sha256(json.dumps([needs, sys.version]).encode()).hexdigest()[:12]
     home = CACHE / f"{framework}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -73,4 +73,5 @@ def environment_variables():
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",
         "PYTHONWARNINGS": "ignore",
         "NO_COLOR": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # it asks the network otherwise
     }

@@ -343,6 +343,40 @@ def test_a_task_of_a_suite_passes_by_the_bar_over_its_trials(
     assert (done.ret == 0) == (set(outcomes) == {"passed"})
 
 
+def test_a_mark_takes_an_agent_and_does_not_call_the_function(pytester, session):
+    pytester.path.joinpath("suite.yaml").write_text(SUITE.replace("LIMITS", ""))
+    pytester.makepyfile(
+        my_bot="""
+        class Bot:
+            def run(self, task):
+                return f"Hello {task['name']}"
+        bot = Bot()
+        """,
+        test_bot="""
+        import pytest
+        from my_bot import Bot, bot
+
+        CASES = [{"id": "one", "input": {"name": "Ada"}}, {"id": "two", "input": {"name": "Bob"}}]
+        CHECKS = [{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["Ada"]}}]
+
+        @pytest.mark.assay(suite="suite.yaml", agent=bot)
+        def test_suite(): assert False
+
+        @pytest.mark.assay(test_cases=CASES, checks=CHECKS, agent="my_bot:bot", samples=2)
+        def test_cases(): assert False
+
+        @pytest.mark.assay(test_cases=CASES[:1], checks=CHECKS, agent=bot, pass_mode="sample")
+        def test_samples(): assert False
+
+        @pytest.mark.assay(test_cases=CASES[:1], checks=CHECKS, agent=7)
+        def test_wrong(): assert False
+        """,
+    )
+    done = session("-q")
+    done.assert_outcomes(passed=5, failed=2)
+    done.stdout.fnmatch_lines_random(["*test_cases*two*", "*agent is int: expected a function of the task*"])
+
+
 def test_data_files_beside_tests(pytester, session, monkeypatch):
     beside = pytester.mkdir("beside")
     alone = pytester.mkdir("alone")

@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from assay.api.agents import empty_outputs
+from assay.api.evaluate import evaluate_sync
 from assay.api.evaluation import with_functions, with_short_forms
 from assay.api.load import load_cases
 from assay.checks.runner import ResultOptions
@@ -37,6 +38,16 @@ class CaseGroup(Struct, kw_only=True):
     checks: Any = None
     samples: int = 1
     bar: Bar = Bar()
+    agent: Any = None  # of the mark; None: the function
+
+    def results(self, case: JSON, item: pytest.Function, arguments: dict[str, Any]) -> list[TestCaseResult]:
+        """A result for each sample: of the agent, or of the function with these arguments."""
+        try:
+            if self.agent is None:
+                return score_samples(case, self.checks, call_samples(item.obj, arguments, self.samples))
+            return evaluate_sync([case], checks=self.checks, agent=self.agent, trials=self.samples).results
+        except Refusal as refusal:
+            raise not_measured(refusal) from None
 
 
 class CaseRun(Struct):
@@ -52,12 +63,7 @@ class CaseRun(Struct):
     def run(self, item: pytest.Function) -> None:
         """Call the function of the item for the case, record the results, and raise if they do not pass."""
         arguments = {name: item.funcargs[name] for name in argument_names(item)}
-        samples = call_samples(item.obj, arguments, self.group.samples)
-        try:
-            results = score_samples(self.case, self.group.checks, samples)
-        except Refusal as refusal:
-            raise not_measured(refusal) from None
-        judge_case(item, self.group, self.index, results)
+        judge_case(item, self.group, self.index, self.group.results(self.case, item, arguments))
 
 
 class SampleRun(Struct):
@@ -75,11 +81,7 @@ class SampleRun(Struct):
         for case in group.cases:
             own = {"test_case": test_case_of(case), "input": case["input"]}
             arguments = {name: own.get(name, item.funcargs[name]) for name in names}
-            samples = call_samples(item.obj, arguments, group.samples)
-            try:
-                lines += map(encode_result, score_samples(case, group.checks, samples))
-            except Refusal as refusal:
-                raise not_measured(refusal) from None
+            lines += map(encode_result, group.results(case, item, arguments))
         item.stash[RECORD] = record(item, group.name + variant_of(item, COLUMNS), group.checks, lines)
         documents: list[JSON] = [msgspec.json.decode(line) for line in lines]
         mode, size = group.bar.check_mode, group.samples

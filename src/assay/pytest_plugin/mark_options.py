@@ -29,6 +29,7 @@ class MarkOptions(Struct, kw_only=True, forbid_unknown_fields=True):
     cases: Any = None
     test_cases: Any = None
     checks: Any = None
+    agent: Any = None  # an object or its name; the marked function is then not called
     samples: int = 1
     min_pass_rate: float | None = None
     success_threshold: float | None = None

@@ -128,4 +128,11 @@ def group_of(options: MarkOptions, name: str, folder: Path) -> CaseGroup:
     cases = read_cases(getattr(options, place), folder, place)
     checks = read_checks(options.checks, folder)
     validate(cases, checks)
-    return CaseGroup(name=name, cases=cases, checks=checks, samples=options.samples, bar=options.bar)
+    return CaseGroup(
+        name=name,
+        cases=cases,
+        checks=checks,
+        samples=options.samples,
+        bar=options.bar,
+        agent=options.agent,
+    )

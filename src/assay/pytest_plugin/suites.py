@@ -65,6 +65,7 @@ class SuiteGroup(Struct):
     trials: int = 1
     judge: str | None = None
     min_pass_rate: float | None = None  # None: the bar of the suite
+    agent: Any = None  # of the mark; None: the function
 
     @property
     def task_ids(self) -> list[str]:
@@ -87,7 +88,7 @@ def parametrize_suite(metafunc: pytest.Metafunc, options: MarkOptions) -> None:
     path = definition.path.parent / options.suite
     suite = read_suite_file(str(path), load().limits)
     claim(metafunc.config, path)
-    group = SuiteGroup(definition.nodeid, suite, options.samples, options.judge, options.rate)
+    group = SuiteGroup(definition.nodeid, suite, options.samples, options.judge, options.rate, options.agent)
     columns: dict[str, list[Any]] = {CASE: [TaskRun(group, task) for task in suite.tasks]}
     for name in ("task", "input"):
         if name in metafunc.fixturenames:
@@ -95,7 +96,7 @@ def parametrize_suite(metafunc: pytest.Metafunc, options: MarkOptions) -> None:
     for name in CONTEXTS:
         if name in metafunc.fixturenames:
             columns[name] = [None] * len(suite.tasks)
-    if len(columns) == 1:
+    if len(columns) == 1 and options.agent is None:
         raise pytest.UsageError(
             "expected a function with a parameter task or input, which is the input of a task"
         )
@@ -109,7 +110,7 @@ class TaskRun(Struct):
     task: EvalTask
 
     def run(self, item: pytest.Function) -> None:
-        report_task(item, self, _agent_of(item))
+        report_task(item, self, _agent_of(item) if self.group.agent is None else self.group.agent)
 
 
 def _agent_of(item: pytest.Function) -> Callable[..., Any]:

@@ -42,6 +42,7 @@ ROWS = (
     "structured output",
     "twenty at once",
     "a factory makes an agent for each trial",
+    "another event loop",
     "evaluate takes it too",
 )
 OWN_ROWS = {}  # what one framework has, and others do not

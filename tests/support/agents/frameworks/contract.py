@@ -283,6 +283,20 @@ async def a_factory_makes_an_agent_for_each_trial(kit):
 
 
 @row
+async def another_event_loop(kit):
+    """A test of pytest has a loop of its own for each case: connections of a model's client may outlive theirs."""
+    agent, check = (
+        kit.make(),
+        {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["hello"]}},
+    )
+    for _ in range(3):
+        result = await asyncio.to_thread(
+            assay.evaluate_sync, [{"id": "one", "input": "say hello"}], agent=agent, checks=[check]
+        )
+        assert result.pass_rate == 1, result
+
+
+@row
 async def evaluate_takes_it_too(kit):
     result = await assay.evaluate(
         [{"id": "one", "input": ASK}],

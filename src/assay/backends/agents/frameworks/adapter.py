@@ -64,9 +64,11 @@ class Session:
         self.loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[ToolFailure] = self.loop.create_future()
         self._watching: set[asyncio.Future[Any]] = set()
+        self.reported = False  # the agent has done something
 
     async def tool(self, name: str, arguments: Any, run: Callable[[], Awaitable[Any]]) -> Any:
         """The answer of a tool: that of a fixture, or with live tools that of `run`."""
+        self.reported = True
         try:
             return await self.context.call_own(name, arguments_of(arguments), run)
         except ToolFailure as failure:
@@ -83,7 +85,7 @@ class Session:
         """
         A call of a model and its tokens, from any thread. Its cost is that of the published price, if there is one.
         """
-        cost = None
+        self.reported, cost = True, None
         if sent is not None and received is not None:
             cost = published_cost(model.provider, model.name, sent, received, cached, url=model.url)
         usage = Usage(
@@ -226,10 +228,15 @@ def connection_error(error: BaseException, *, handled: bool = False) -> BaseExce
     """
     cause: BaseException | None = error
     for _ in range(CAUSES):
-        if cause is None or is_connection_error(cause):
+        if cause is None or is_connection_error(cause) or is_of_closed_loop(cause):
             return cause
         cause = cause.__cause__ or (cause.__context__ if handled else None)
     return None
+
+
+def is_of_closed_loop(error: BaseException) -> bool:
+    """A client of models kept a connection of an earlier event loop, such as that of another test. It sent nothing."""
+    return isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
 
 
 def arguments_of(arguments: Any) -> dict[str, Any]:

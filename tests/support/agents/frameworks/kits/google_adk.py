@@ -15,7 +15,7 @@ class Order(BaseModel):
 
 
 def make(url, output=None):
-    model = LiteLlm(f"openai/{MODEL}", api_base=url, api_key="none", num_retries=0, max_retries=0)
+    model = LiteLlm(f"openai/{MODEL}", api_base=url, api_key="none")
     return LlmAgent(
         name="support",
         model=model,

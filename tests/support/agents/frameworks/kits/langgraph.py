@@ -8,7 +8,7 @@ from support.models.scripted_chat import MODEL
 
 def make(url, output=None, **members):
     """An agent with a memory: without a conversation of its own for each run, it knows what came before."""
-    model = ChatOpenAI(model=MODEL, base_url=url, api_key="none", max_retries=0)
+    model = ChatOpenAI(model=MODEL, base_url=url, api_key="none")
     return create_agent(
         model,
         list(TOOLS),

@@ -8,7 +8,7 @@ set_tracing_disabled(True)
 
 
 def make(url, output=None, **members):
-    model = OpenAIChatCompletionsModel(MODEL, AsyncOpenAI(base_url=url, api_key="none", max_retries=0))
+    model = OpenAIChatCompletionsModel(MODEL, AsyncOpenAI(base_url=url, api_key="none"))
     return Agent(
         name="support",
         instructions="You help customers.",

@@ -6,7 +6,7 @@ from support.models.scripted_chat import MODEL
 
 def make(url, output=None):
     """An agent with a memory: its messages stay, unless a run begins anew."""
-    model = OpenAIServerModel(MODEL, api_base=url, api_key="none", client_kwargs={"max_retries": 0})
+    model = OpenAIServerModel(MODEL, api_base=url, api_key="none")
     agent = ToolCallingAgent([tool(one) for one in TOOLS], model, name="support", max_steps=3)
     agent.memory.steps.append("a step of an earlier run")
     return agent

@@ -13,7 +13,7 @@ class Order(BaseModel):
 
 def make(url, output=None, **members):
     """An agent with a memory: its messages stay from one call to the next."""
-    model = OpenAIModel(client_args={"base_url": url, "api_key": "none", "max_retries": 0}, model_id=MODEL)
+    model = OpenAIModel(client_args={"base_url": url, "api_key": "none"}, model_id=MODEL)
     return Agent(
         model,
         name="support",

@@ -373,7 +373,7 @@ def test_a_mark_takes_an_agent_and_does_not_call_the_function(pytester, session)
         """,
     )
     done = session("-q")
-    done.assert_outcomes(passed=5, failed=2)
+    done.assert_outcomes(passed=5, failed=1, errors=1)  # an agent that cannot be one was not measured
     done.stdout.fnmatch_lines_random(["*test_cases*two*", "*agent is int: expected a function of the task*"])
 
 

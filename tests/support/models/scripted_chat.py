@@ -20,6 +20,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 IN, OUT = 11, 7  # tokens of every call
 MODEL = "scripted-1"
@@ -46,14 +47,14 @@ class ScriptedChat:
                 chat.asked.set()
                 chat.answer(self, body)
 
-            def log_message(self, *_):
+            def log_message(self, format, *args):
                 pass
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
             request_queue_size = 200
 
-            def handle_error(self, *_):  # a client that went away
+            def handle_error(self, request, client_address):  # a client that went away
                 pass
 
         self._server = Server(("127.0.0.1", 0), Handler)
@@ -138,7 +139,7 @@ def _text(content):
 
 
 def _reply(handler, body, *, text=None, call=None):
-    message = {"role": "assistant", "content": text}
+    message: dict[str, Any] = {"role": "assistant", "content": text}
     if call is not None:
         name, arguments = call
         message["tool_calls"] = [

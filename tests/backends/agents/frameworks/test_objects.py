@@ -159,7 +159,7 @@ async def test_an_adapter_that_cannot_be_loaded_is_refused_by_its_name(toy, monk
     monkeypatch.setattr(recognise, "entry_points", lambda group: [point])
     _forget()
     with pytest.raises(
-        Refusal, match=r"nowhere:Adapter of assay.agents for toy_framework cannot be loaded: ModuleNotF"
+        Refusal, match=r"assay.agents: toy_framework: expected the adapter nowhere:Adapter, got ModuleNotF"
     ):
         agent_from(toy(), load({}))
 
@@ -175,10 +175,10 @@ async def test_the_options_of_a_run_come_with_a_partial(toy):
 async def test_an_agent_with_one_conversation_is_refused_for_several_and_a_factory_is_not(toy):
     suite = suite_of(("x", "x"), ("y", "y"))
     with pytest.raises(
-        Refusal, match=r"the run has 2 conversations, and this agent has one: it remembers\. Give a fun"
+        Refusal, match=r"a run of 2 conversations needs a new agent for each.*: it remembers\. Give a fun"
     ):
         await assay.run_suite(suite, toy())
-    with pytest.raises(Refusal, match=r"the run has 3 conversations"):
+    with pytest.raises(Refusal, match=r"a run of 3 conversations needs"):
         await assay.evaluate([{"id": "a", "input": "x"}], agent=toy(), trials=3, checks=[])
     made = []
 
@@ -204,7 +204,7 @@ async def test_a_factory_with_defaults_says_so_with_its_type_of_return(toy):
     ("make", "message"),
     [
         (lambda: 1, "takes no task and made int: expected a function of the task"),
-        (lambda: 1 / 0, "cannot make an agent: ZeroDivisionError"),
+        (lambda: 1 / 0, "expected it to make an agent, got ZeroDivisionError"),
     ],
 )
 def test_a_function_without_parameters_that_makes_no_agent_is_refused(make, message):
@@ -230,8 +230,8 @@ async def test_a_cost_limit_is_refused_for_a_framework_that_reports_no_usage(toy
 @pytest.mark.parametrize(
     ("tools", "message"),
     [
-        (("orders",), r"fixtures answer shop:weather; .* toy calls for this agent: orders$"),
-        ((), r"it has none \(a node calls its tools itself\)$"),
+        (("orders",), r"tools that toy calls for this agent \(orders\), got fixtures for shop:weather$"),
+        ((), r"\(it has none\), got fixtures for shop:weather \(a node calls its tools itself\)$"),
     ],
 )
 async def test_a_fixture_for_a_tool_that_cannot_be_reached_is_refused(toy, tools, message):

@@ -218,7 +218,8 @@ async def error_that_raises(kit):
 @row
 async def error_that_hangs(kit):
     finish, _ = await kit.invoke("hang", seconds=0.5)
-    assert (finish.outcome, finish.error) == ("failed", "no result within 0.5 s")
+    assert finish.outcome == "failed"
+    assert finish.error.startswith("no result within 0.")
 
 
 @row

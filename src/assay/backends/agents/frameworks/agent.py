@@ -71,7 +71,7 @@ class FrameworkAgent(CallableAgent):
     def _cannot_run(self) -> Iterator[Problem]:
         adapter, agent, options = self._subject
         if why := adapter.problem(agent, options):
-            yield Problem("agent", f"this agent of {adapter.framework} cannot run: {why}")
+            yield Problem("agent", f"expected an agent of {adapter.framework} that runs as it is: {why}")
 
     def _fixtures(self, needs: RunNeeds) -> Iterator[Problem]:
         names, complete, others = self._tools
@@ -80,8 +80,8 @@ class FrameworkAgent(CallableAgent):
             there, name = ", ".join(sorted(names)) or "it has none", self._subject.adapter.framework
             yield Problem(
                 "fixtures",
-                f"fixtures answer {', '.join(missing)}; they can answer the tools that {name}"
-                f" calls for this agent: {there}" + (f" ({others})" if others else ""),
+                f"expected fixtures for tools that {name} calls for this agent ({there}), got fixtures for"
+                f" {', '.join(missing)}" + (f" ({others})" if others else ""),
             )
 
     def _conversations(self, needs: RunNeeds) -> Iterator[Problem]:
@@ -90,8 +90,8 @@ class FrameworkAgent(CallableAgent):
             count = "several" if needs.conversations is None else f"{needs.conversations:,}"
             yield Problem(
                 "agent",
-                f"the run has {count} conversations, and this agent has one: {why}. Give a function without parameters"
-                " that makes the agent",
+                f"a run of {count} conversations needs a new agent for each, and this agent has one: {why}. Give a"
+                " function without parameters that makes the agent",
             )
 
     def _cost(self, needs: RunNeeds) -> Iterator[Problem]:
@@ -112,8 +112,10 @@ class ObjectAgent(CallableAgent):
     def unmet(self, needs: RunNeeds) -> list[Problem]:
         if needs.max_cost is None or self.card.free or self.card.takes_tools:
             return []
-        message = "a cost limit needs the usage of models, which this object cannot report"
-        return [Problem("max_cost", f"{message}: give a function of the task and `ctx` that calls it")]
+        message = (
+            "a cost limit needs the usage of models: give a function of the task and `ctx` that reports it"
+        )
+        return [Problem("max_cost", message)]
 
 
 class Subject(typing.NamedTuple):
@@ -203,7 +205,9 @@ def _make(factory: Callable[[], Any], path: str) -> Any:
     try:
         return factory()
     except (Exception, SystemExit) as surprise:  # a factory is foreign code
-        raise UsageError(f"{path} cannot make an agent: {exception_text(surprise)}") from surprise
+        raise UsageError(
+            f"{path}: expected it to make an agent, got {exception_text(surprise)}"
+        ) from surprise
 
 
 def _is_partial(value: Any) -> TypeGuard[functools.partial[Any]]:

@@ -72,5 +72,5 @@ def _load(module: str, target: str) -> Adapter:
         return getattr(import_module(where), name)()
     except Exception as surprise:  # an entry point is foreign code
         raise UsageError(
-            f"the adapter {target} of {GROUP} for {module} cannot be loaded: {type(surprise).__name__}: {surprise}"
+            f"{GROUP}: {module}: expected the adapter {target}, got {type(surprise).__name__}: {surprise}"
         ) from surprise

@@ -81,7 +81,7 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
     def _lines(self, pair: PairComparison) -> list[str]:
         power = power_line(pair, self.margin)
         return [
-            f"{pair.baseline} → {pair.run}: {verdict_line(pair.result)}",
+            f"{pair.baseline_title} → {pair.run_title}: {verdict_line(pair.result)}",
             f"  {counts_line(pair, self)}",
             *(f"  {line}" for line in about_cases(pair)),
             *([] if power is None else [f"  {power}"]),

@@ -106,6 +106,22 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: tuple[CaseDifference, ...] = ()
     slices: tuple[SliceDifference, ...] = ()
     notes: tuple[str, ...] = ()
+    baseline_name: str = ""  # that a user gave to the run; `baseline` and `run` are ids or files
+    run_name: str = ""
+
+    @property
+    def baseline_title(self) -> str:
+        """What a text for people calls the baseline: its name, with its id if the run has the same name."""
+        if self.baseline_name and self.baseline_name == self.run_name:
+            return f"{self.baseline_name} ({self.baseline})"
+        return self.baseline_name or self.baseline
+
+    @property
+    def run_title(self) -> str:
+        """What a text for people calls the run, in the same way."""
+        if self.run_name and self.baseline_name == self.run_name:
+            return f"{self.run_name} ({self.run})"
+        return self.run_name or self.run
 
     @property
     def verdict(self) -> Verdict:
@@ -292,6 +308,8 @@ def _pair(
         ),
         slices=slices,
         notes=tuple(_notes(baseline, run)),
+        baseline_name=baseline.given_name,
+        run_name=run.given_name,
     )
 
 
@@ -310,21 +328,21 @@ def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
 def _notes(baseline: RunScores, run: RunScores) -> Iterable[str]:
     for one in (baseline, run):
         if one.incomplete:
-            yield f"{one.name} is not complete: {one.incomplete}"
+            yield f"{one.title} is not complete: {one.incomplete}"
     if baseline.checks and run.checks and baseline.checks.keys() != run.checks.keys():
         removed = [name for name in baseline.checks if name not in run.checks]
         added = [name for name in run.checks if name not in baseline.checks]
-        parts = [f"only in {baseline.name}: {', '.join(removed[:5])}"] if removed else []
-        parts += [f"only in {run.name}: {', '.join(added[:5])}"] if added else []
+        parts = [f"only in {baseline.title}: {', '.join(removed[:5])}"] if removed else []
+        parts += [f"only in {run.title}: {', '.join(added[:5])}"] if added else []
         yield f"the runs have different checks; {'; '.join(parts)}"
 
 
 def _nothing_shared(baseline: RunScores, run: RunScores, index: CaseIndex, at: int) -> str:
     if any(index.row_of(0, case) >= 0 <= index.row_of(at, case) for case in range(index.count)):
-        return f"nothing can be compared: no case has the metric in both {baseline.name} and {run.name}"
+        return f"nothing can be compared: no case has the metric in both {baseline.title} and {run.title}"
     first, second = baseline.id_of(0)[:60], run.id_of(0)[:60]
     return (
-        f"nothing can be compared: {baseline.name} and {run.name} have no case in common; cases are paired by"
+        f"nothing can be compared: {baseline.title} and {run.title} have no case in common; cases are paired by"
         f" test_case.id, and their first ids are {first!r} and {second!r}"
     )
 

@@ -135,7 +135,7 @@ def junit(result: GateResult, outcomes: Iterable[CaseOutcome], reasons: Mapping[
         f'tests="{len(rows) + 1}" failures="{counts["failure"]}" errors="{counts["error"]}" '
         f'skipped="{counts["skipped"]}"'
     )
-    name = _attribute(result.run)
+    name = _attribute(result.run_title)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuites name="assay" {totals}>\n'
     yield f"<testsuite name={name} {totals}>\n"

@@ -197,6 +197,7 @@ def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:
         exit_code=CODES[outcome],
         reason=reason,
         run=run.name,
+        run_name=run.given_name,
         level=facts.level,
         preset=facts.policy.preset,
         failing=tuple(listed),

@@ -60,6 +60,12 @@ class GateResult(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     not_looked_for: tuple[str, ...] = ()  # kinds of findings, each with the reason
     comparison: PairComparison | None = None
+    run_name: str = ""  # that a user gave to the run; `run` is its id or a file
+
+    @property
+    def run_title(self) -> str:
+        """What a text for people calls the run."""
+        return self.run_name or self.run
 
 
 def findings_of(run: RunScores) -> tuple[Finding, ...]:
@@ -110,11 +116,11 @@ def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
 def _missing(facts: GateFacts) -> Iterator[str]:
     run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
     if not run.rows:
-        yield f"{run.name} is empty: there is no result to decide on"
+        yield f"{run.title} is empty: there is no result to decide on"
     if run.incomplete and not facts.allow_partial:
-        yield f"{run.name} is not complete: {run.incomplete}; {_partial_hint()}"
+        yield f"{run.title} is not complete: {run.incomplete}; {_partial_hint()}"
     if run.unknown_end and not facts.allow_partial:
-        yield _unknown(run.name)
+        yield _unknown(run.title)
     missing = level.unmeasured
     if missing.count > policy.max_unmeasured:
         yield (
@@ -129,7 +135,7 @@ def _missing(facts: GateFacts) -> Iterator[str]:
 
 
 def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iterator[str]:
-    lost, name = comparison.only_in_baseline, facts.run.name
+    lost, name = comparison.only_in_baseline, facts.run.title
     if lost.count and not facts.policy.allow_missing_cases:
         yield (
             f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
@@ -139,16 +145,16 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
     if other.count:
         yield (
             f"{_count(other.count, facts.noun)} {'has' if other.count == 1 else 'have'} another input in {name} than in"
-            f" {comparison.baseline} ({_names(other.ids, other.count)}): {facts.noun}s are paired by their ids;"
+            f" {comparison.baseline_title} ({_names(other.ids, other.count)}): {facts.noun}s are paired by their ids;"
             f" give each {facts.noun} an id of its own, or compare runs of the same {facts.noun}s"
         )
     if facts.allow_partial:
         return
     for note in comparison.notes:
-        if note.startswith(f"{comparison.baseline} is not complete"):
+        if note.startswith(f"{comparison.baseline_name or comparison.baseline} is not complete"):
             yield f"the baseline {note}; {_partial_hint()}"
     if facts.unknown_baseline:
-        yield f"the baseline: {_unknown(comparison.baseline)}"
+        yield f"the baseline: {_unknown(comparison.baseline_title)}"
 
 
 def _unknown(name: str) -> str:
@@ -176,11 +182,11 @@ def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
         return
     line = verdict_line(comparison.result)
     if comparison.verdict == "regressed":
-        yield "failed", f"it regressed against {comparison.baseline}: {line}"
+        yield "failed", f"it regressed against {comparison.baseline_title}: {line}"
     if comparison.result.measured_verdict == "regressed":
         yield (
             "undecided",
-            f"the measured cases regressed against {comparison.baseline}, and only unmeasured ones could change"
+            f"the measured cases regressed against {comparison.baseline_title}, and only unmeasured ones could change"
             f" that ({_names(comparison.unmeasured.ids, comparison.unmeasured.count)}): {line}",
         )
     for one in comparison.slices:
@@ -199,7 +205,7 @@ def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
         policy.require
     ]
     if allowed and comparison.verdict not in allowed:
-        expected = f"the policy requires {policy.require} against {comparison.baseline}"
+        expected = f"the policy requires {policy.require} against {comparison.baseline_title}"
         if comparison.verdict == "not enough data":
             yield "undecided", _against(facts, expected)
         else:
@@ -217,7 +223,7 @@ def _visibly_worse(facts: GateFacts) -> Iterator[str]:
     drop, most = drop_of(facts), rules.max_drop
     if drop is not None and most is not None and drop > most + 1e-9:
         yield (
-            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline} by {drop:.2g}, and max_drop is"
+            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline_title} by {drop:.2g}, and max_drop is"
             f" {most:g}"
         )
     if (newly := _newly_failing(facts)) is not None:
@@ -270,7 +276,7 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
             yield "failed", _joined([_bar_text(facts), None if comparison is None else _beside(comparison)])
         return
     if run.own_verdict is False:
-        yield "failed", f"the scorecard of {run.name} did not pass ({level_text(level)})"
+        yield "failed", f"the scorecard of {run.title} did not pass ({level_text(level)})"
     elif (
         run.own_verdict is None and comparison is None and level.metric == "passed" and (level.mean or 0) < 1
     ):
@@ -303,7 +309,7 @@ def _bar_text(facts: GateFacts) -> str | None:
 
 
 def _beside(comparison: PairComparison) -> str:
-    return f"against {comparison.baseline}: {verdict_line(comparison.result)}"
+    return f"against {comparison.baseline_title}: {verdict_line(comparison.result)}"
 
 
 def _passed(facts: GateFacts) -> str:

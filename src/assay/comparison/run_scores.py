@@ -69,7 +69,8 @@ class RunScores:
     """Collects the numbers of a run line by line."""
 
     def __init__(self, name: str, options: ReadOptions, *, is_eval: bool = False) -> None:
-        self.name, self.options = name, options
+        self.name, self.options = name, options  # the id of a stored run, or the name of a file
+        self.given_name = ""  # that a user gave to the run
         self.columns: Columns = {}  # of the table that the cases come from
         self._dimensions = options.dimensions
         self.is_eval = is_eval  # the scores come from a report, not from the lines
@@ -97,6 +98,11 @@ class RunScores:
         """Slices by the columns of the table that the cases come from, too. Call it before lines are added."""
         self.columns = columns
         self._dimensions = tuple(one.in_table(columns) for one in self.options.dimensions)
+
+    @property
+    def title(self) -> str:
+        """What a text for people calls the run: the name that it was given, else its id or its file."""
+        return self.given_name or self.name
 
     @property
     def rows(self) -> int:

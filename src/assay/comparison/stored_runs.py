@@ -19,6 +19,7 @@ from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 from assay.results.slices import Columns
 from assay.runs.erasure import request_data
+from assay.runs.run_names import name_of
 
 COMPARABLE = frozenset({EVAL, KIND})  # kinds of runs that have results
 
@@ -77,6 +78,7 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     """The numbers of a stored run before its lines are added."""
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
     scores.use_columns(await columns_of(store, run))
+    scores.given_name = name_of(run.metadata)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
     elif part := part_of(run):

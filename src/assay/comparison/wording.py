@@ -51,9 +51,9 @@ def about_cases(pair: PairComparison) -> list[str]:
             )
         lines.append(f"not measured: {_names(pair.unmeasured)}; {reach}")
     if pair.only_in_baseline.count:
-        lines.append(f"only in {pair.baseline}: {_names(pair.only_in_baseline)}, not compared")
+        lines.append(f"only in {pair.baseline_title}: {_names(pair.only_in_baseline)}, not compared")
     if pair.only_in_run.count:
-        lines.append(f"only in {pair.run}: {_names(pair.only_in_run)}, not compared")
+        lines.append(f"only in {pair.run_title}: {_names(pair.only_in_run)}, not compared")
     if pair.other_inputs.count:
         lines.append(f"different inputs under the same id: {_names(pair.other_inputs)}")
     return [*lines, *(f"note: {note}" for note in pair.notes)]

@@ -71,7 +71,7 @@ def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tm
     hostile = "<img src=x onerror=alert(1)> | @team [x](javascript:alert(1))\n# heading"
     save(command, tmp_path, [("good", "1", "a", "a"), (hostile, hostile, "b", hostile)])
     out, text = write(command, tmp_path, "run.md", "latest")
-    assert out == "2 cases in run.md\n"
+    assert out == "2 results in run.md\n"
     first = text.splitlines()[:4]
     assert first[0] == "# capitals"
     assert first[3].startswith("> **No bar.** No bar decides this run. Case pass rate 50.0%")
@@ -85,7 +85,7 @@ def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tm
 def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):
     folder, canaries, before, after = stored
     out, text = write(command, folder, "pair.md", before, after)
-    assert out == "9 cases in pair.md\n"
+    assert out == "9 results of 2 runs in pair.md\n"
     assert text.startswith("# Comparison by passed\n\n> [!WARNING]\n> **Not enough data.** 0.00 → 0.50")
     assert "<details><summary>2 changed</summary>" in text
     assert "<details><summary>1 only in the run</summary>" in text
@@ -101,7 +101,7 @@ def test_a_redacted_report_has_no_content(command, stored, name):
     _, full = write(command, folder, f"full-{name}", before, after)
     assert canaries.found_in(full) >= {"id 3", "input 3", "expected 3", "output 3", "id of one run"}
     out, text = write(command, folder, name, before, after, "--redact")
-    assert out == f"9 cases without content in {name}\n"
+    assert out == f"9 results of 2 runs without content in {name}\n"
     assert canaries.found_in(text) == set()
     assert "tag " + canaries("input 0") not in text
     assert "only in" in text
@@ -247,7 +247,7 @@ def test_a_redacted_report_of_agent_evals_has_no_content(command, tmp_path):
 def test_a_limit_keeps_failures_and_counts_the_cases_left_out(command, stored):
     folder, _, _, after = stored
     out, text = write(command, folder, "few.md", after, "--limit", "2")
-    assert out == "2 of 5 cases, failures first, in few.md\n"
+    assert out == "2 of 5 results, failures first, in few.md\n"
     assert "| cases | 2 passed, 3 failed |" in text
     assert "… and 1 more" in text
 

@@ -58,6 +58,20 @@ EVALUATION_VERBS = [
 ]
 
 
+def test_texts_for_people_call_runs_by_their_names(evaluated, tmp_path):
+    gate = evaluated("gate", "model-b", "--baseline", "model-a", "--junit", "gate.xml")
+    assert "against model-a: " in gate.out
+    assert '<testsuite name="model-b"' in (tmp_path / "gate.xml").read_text("utf-8")
+    several = evaluated("compare", "model-a", "model-b", "model-b").out
+    assert several.startswith("model-a → model-b\n")
+    for document in (
+        json.loads(evaluated("gate", "model-b", "--baseline", "model-a", "--json").out),
+        json.loads(evaluated("compare", "model-a", "model-b", "--json").out)["comparisons"][0],
+    ):
+        assert document["run"].startswith("eval_")
+        assert document["run_name"] == "model-b"
+
+
 def test_every_verb_finds_an_evaluation_by_its_name(evaluated):
     for arguments, code, words in EVALUATION_VERBS:
         ended = evaluated(*arguments)

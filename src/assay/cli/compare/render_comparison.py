@@ -41,7 +41,7 @@ def show_pair(pair: PairComparison, compared: RunComparison, *, name: bool = Fal
     """Print one comparison."""
     page, result = Page(), pair.result
     if name:
-        page.put(f"{pair.baseline} → {pair.run}", "bold")
+        page.put(f"{pair.baseline_title} → {pair.run_title}", "bold")
     page.put(_headline(result))
     page.put(counts_line(pair, compared))
     _put_slices(page, pair.slices)

@@ -13,5 +13,10 @@ def main(request: ReportRequest) -> None:
 
 def _summary(report: Report) -> str:
     shown, total = sum(len(run.rows) for run in report.runs), sum(run.total for run in report.runs)
-    cases = f"{total:,} cases" if shown == total else f"{shown:,} of {total:,} cases, failures first,"
-    return f"{cases} without content" if report.redacted else cases
+    results = f"{total:,}" if shown == total else f"{shown:,} of {total:,}"
+    results += f" {'result' if total == 1 else 'results'}"
+    if len(report.runs) > 1:
+        results += f" of {len(report.runs)} runs"
+    if shown < total:
+        results += ", failures first,"
+    return f"{results} without content" if report.redacted else results

@@ -54,7 +54,7 @@ class BaselineSink:
             echo_err(f"--baseline: {compared}")
             return
         pair = compared.comparisons[0]
-        put(f"against {pair.baseline}: {verdict_line(pair.result)}")
+        put(f"against {pair.baseline_title}: {verdict_line(pair.result)}")
         put(f"{compared.metric}: {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged")
         for line in about_cases(pair):
             put(line)

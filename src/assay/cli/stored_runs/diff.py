@@ -20,6 +20,7 @@ from assay.ports import CLOSED, Run
 from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import reason_of, short
 from assay.runs.find_run import find_run
+from assay.runs.run_names import title_of
 from assay.stats.number_text import case_value
 
 SHOWN = 10  # tasks without --limit
@@ -182,7 +183,13 @@ def _show(result: DiffResult, limit: int) -> None:
 def _headline(run: Run) -> str:
     agent = run.metadata.get("agentId", "")
     version = run.metadata.get("agentVersion", "")
-    parts = [run.id, run.status, f"{run.created:%Y-%m-%d %H:%M}", run.name, f"{agent} {version}".strip()]
+    parts = [
+        title_of(run),
+        run.status,
+        f"{run.created:%Y-%m-%d %H:%M}",
+        run.name,
+        f"{agent} {version}".strip(),
+    ]
     return "  ".join(part for part in parts if part)
 
 

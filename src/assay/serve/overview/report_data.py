@@ -1,5 +1,6 @@
 """What a static report holds: the answers of the REST API about some runs, of bounded size, with content or without."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -213,8 +214,13 @@ def _without_content(compared: ReportComparison) -> ReportComparison:
 
 
 def _pair_without_ids(pair: PairComparison) -> PairComparison:
+    """Also without the names of the runs, which are tags."""
     lists = {name: CaseList(getattr(pair, name).count, ()) for name in LISTS}
-    return msgspec.structs.replace(pair, **lists, changes=())
+    notes = pair.notes
+    for name, id in ((pair.baseline_name, pair.baseline), (pair.run_name, pair.run)):
+        if name:
+            notes = tuple(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", id, note) for note in notes)
+    return msgspec.structs.replace(pair, **lists, changes=(), notes=notes, baseline_name="", run_name="")
 
 
 def _words_without_ids(pair: PairComparison, view: PairView) -> PairView:

@@ -13,10 +13,12 @@ from assay.comparison.gate_reports import plain
 from assay.comparison.page_view import ComparedCase, PairView
 from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text
+from assay.runs.run_names import name_of
 from assay.serve.fep.comparison import ComparedCases
 from assay.serve.overview.report_data import Report, ReportRun
 from assay.serve.page.built_files import page_folder
 from assay.stats.number_text import score_text as number_text
+from assay.terminal import one_line
 
 TEMPLATE = "report.html"
 PLACE = b"__ASSAY_REPORT__"  # of the data in the template
@@ -40,7 +42,14 @@ def html(template: bytes, report: Report) -> bytes:
     for active in (b"<", b">", b"&"):
         data = data.replace(active, b"\\u%04x" % ord(active))
     before, _, after = template.partition(PLACE)
-    return before + data + after
+    named = f"<title>{escape(_title(report))} · assay report</title>".encode("utf-8", "replace")
+    return before.replace(b"<title>assay report</title>", named, 1) + data + after
+
+
+def _title(report: Report) -> str:
+    """The names of the runs: those that users gave them, else those of suites and experiments, else their ids."""
+    rows = [run.overview["run"] for run in report.runs]
+    return one_line(" → ".join(name_of(row) or row["name"] or row["runId"] for row in rows))[:200]
 
 
 # A report as Markdown for a pull request: the verdict first, then tables, then folded lists. All content is
@@ -79,7 +88,7 @@ def markdown(report: Report) -> str:
 def _run(run: ReportRun, *, heading: str, redacted: bool) -> list[str]:
     row = run.overview["run"]
     word, reasons = verdict_of(run.overview)
-    name = row["name"] or row["runId"]
+    name = name_of(row) or row["name"] or row["runId"]
     lines = [
         f"{heading} {plain(name)}",
         "",
@@ -230,7 +239,7 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
         f"> [!{ALERTS.get(verdict, 'WARNING')}]",
         f"> **{verdict.capitalize()}.** {plain(words.headline.removesuffix(verdict).strip(), 2000)}",
         "",
-        f"{plain(pair.run)} beside the baseline {plain(pair.baseline)}: {plain(words.counts, 2000)}",
+        f"{plain(pair.run_title)} beside the baseline {plain(pair.baseline_title)}: {plain(words.counts, 2000)}",
         "",
         *(f"- {plain(line, 2000)}" for line in words.about),
         *([f"- {plain(words.power, 2000)}"] if words.power else []),

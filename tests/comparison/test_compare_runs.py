@@ -76,6 +76,12 @@ def test_the_first_line():
     assert verdict_line(result) == "0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved"
 
 
+def test_the_first_line_of_small_costs_has_digits_that_count():
+    result = compared(passes([True, False]), passes([True, True])).result
+    cheap = msgspec.structs.replace(result, before=0.001, after=0.002, difference=0.001, low=None, high=None)
+    assert verdict_line(cheap).startswith("0.001 → 0.002 (+0.001, ")
+
+
 @given(
     st.integers(1, 40),
     st.sampled_from([1, 1e-1, 1e-4]),

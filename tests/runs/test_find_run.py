@@ -60,6 +60,20 @@ async def test_a_reference_finds_its_run(stored):
 
 
 @pytest.mark.anyio
+async def test_latest_is_of_this_machine_before_other_tenants(stored):
+    entry = RunUpdate(
+        run="run-5",
+        opens=CreateRun(tenant="acme", kind="eval", name="suite.c"),
+        metadata={},
+        status="completed",
+    )
+    await stored.commit(Transaction(entries=[entry]))
+    assert (await find_run(stored, "latest")).id == "eval_10"
+    assert (await find_run(stored, "latest", tenant="acme")).id == "run-5"
+    assert (await find_run(stored, "latest:suite.c")).id == "run-5"  # there is none of this machine
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("reference", "words"),
     [

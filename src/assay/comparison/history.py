@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.planning.run_header import KIND
+from assay.agenteval.planning.run_header import KIND, part_of
 from assay.agenteval.results.eval_statistics import read_statistics
 from assay.agenteval.results.report import read_summary
 from assay.ports import Run, RunQuery, Store
@@ -56,6 +56,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True, rename="camel"):
     state: str | None = None
     promoted_by: bool = False
     erased: bool = False
+    part: str = ""  # what part of its suite the run has, if it has not all tasks
 
 
 Deployments = Mapping[tuple[str, str], DeploymentState]  # by agent id and version
@@ -122,6 +123,7 @@ async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow
         state=deployment.state if deployment is not None else None,
         promoted_by=deployment is not None and deployment.eval_run_id == run.id,
         erased=bool(run.erased),
+        part=part_of(run),
     )
     summary = await read_summary(store, run)
     return row if summary is None else await _with_scores(store, run, row, summary)

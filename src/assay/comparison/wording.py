@@ -135,15 +135,25 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _digits(result: DifferenceInterval) -> int:
-    """Two digits, or more if a limit would look like 0, both alike, or if the text gave another verdict."""
+    """
+    Two digits, or more if a limit would look like 0, both alike, if the text gave another verdict, or if a cost that is
+    not 0 would look like 0.
+    """
     low, high = result.low, result.high
+    least = _least_digits([one for one in (result.before, result.after, result.difference) if one])
     if low is None or high is None:
-        return 2
+        return least
     exact = interval_verdict(low, high, result.margin)
-    for digits in range(2, MAX_DIGITS + 1):
+    for digits in range(least, MAX_DIGITS + 1):
         limits = round(low, digits), round(high, digits)
         distinct = limits[0] != limits[1] or low == high
         readable = distinct and all(shown or not one for shown, one in zip(limits, (low, high), strict=True))
         if (readable or digits >= 4) and interval_verdict(*limits, result.margin) == exact:
             return digits
     return MAX_DIGITS
+
+
+def _least_digits(values: list[float]) -> int:
+    return next(
+        (digits for digits in range(2, MAX_DIGITS) if all(round(one, digits) for one in values)), MAX_DIGITS
+    )

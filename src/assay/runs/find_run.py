@@ -84,8 +84,11 @@ class _StoredRuns:
         self._store, self._query = store, query
 
     async def latest(self, name: str | None) -> Run:
+        """Without a tenant, those of this machine come before those of a server with the same store."""
         query = self._query if name is None else replace(self._query, name=name)
-        runs = await self._store.runs(query)
+        runs = await self._store.runs(replace(query, tenant=query.tenant or LOCAL_TENANT))
+        if not runs and query.tenant is None:
+            runs = await self._store.runs(query)
         if not runs:
             raise UsageError(
                 NO_RUNS if query.tenant is query.kind is query.name is None else _no_match(query)

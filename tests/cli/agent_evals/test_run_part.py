@@ -100,6 +100,7 @@ def test_a_part_of_a_suite_is_never_taken_for_the_whole(assay, tmp_path):
     document = json.loads(assay("show", "latest", "--json").out)
     assert (document["summary"], document["report"]["suiteTotal"]) == (None, 5)
     assert "a part of the suite: 2 of 5 tasks of its suite" in assay("show", "latest").out
+    assert "2 of 5 tasks of its suite" in assay("history", SUITE["suiteId"]).out
     listed = assay("list").out.splitlines()[1]
     assert " 2 of the suite's 5 " in listed
     assert "passed" not in listed
@@ -153,6 +154,10 @@ def test_a_cost_limit_starts_no_more_tasks(assay, tmp_path):
     whole = assay("run", "--resume", "latest", "--k", "1")
     assert whole.code == 0, whole.err
     assert "tasks 5 of 5 passed" in whole.out
+    over = assay(*run, "--max-cost", "0.7")
+    assert (
+        "--max-cost: $1.000000 was spent, above $0.700000: tasks that had started were finished" in over.err
+    )
     unknown = assay(*RUN, "--mode", "golden", "--max-cost", "1")
     assert unknown.code == 0
     assert "--max-cost: the cost of some answers is unknown and not counted" in unknown.err

@@ -98,7 +98,7 @@ def test_run_shows_the_expected_and_the_actual_value(home, runs):
         ("evaluation", ["--check", "same", "--failed"], ["✗ same"], ["regex"]),
         ("evaluation", ["--limit", "1"], ["✗ text", "2 more did not pass and 1 more passed"], ["✗ json"]),
         ("evaluation", ["--case", "long"], ["(5,000 characters; --json prints all)", "\\x1b[2Jhostile"], ["\x1b"]),
-        ("suite", [], ["3 tasks: 1 passed, 2 failed", "✗ raises", "✗ looks", "✓ echoes"], ["cost unknown"]),
+        ("suite", [], ["score 0.333 (", "  not passed: ", "3 tasks: 1 passed, 2 failed", "✗ raises", "✗ looks", "✓ echoes"], ["cost unknown"]),
         ("suite", ["--task", "raises"], ["error       KeyError: 'no order' (bot.py:4 in answer)"], ["looks"]),
         (
             "suite",
@@ -204,3 +204,21 @@ def test_checks_beside_the_score_have_their_reasons_too(home, command):
     command("run", "suite.json", "--agent", "bot:answer", "--checks", "beside.json", folder=folder)
     shown = command("show", "latest", "--task", "looks", "--check", "beside", folder=folder)
     assert "beside      ✗ beside: expected 'It is lost.', got 'It is sent.'" in shown.out
+
+
+def test_show_has_no_difference_where_the_output_contains_what_was_expected(command, tmp_path):
+    contains = {
+        "type": "contains",
+        "arguments": {"text": "$.output.value", "phrases": ["$.test_case.expected"]},
+    }
+    (tmp_path / "checks.json").write_text(json.dumps([contains, LONG]))
+    context = {
+        "test_case": {"id": "rome", "input": "?", "expected": "Rome"},
+        "output": {"value": "It is Rome."},
+    }
+    (tmp_path / "cases.jsonl").write_text(json.dumps(context))
+    command("evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save", folder=tmp_path)
+    shown = command("show", "latest", folder=tmp_path).out
+    assert "✗ rome" in shown
+    assert "expected    Rome\n" in shown
+    assert "- Rome" not in shown

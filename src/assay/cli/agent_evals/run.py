@@ -46,6 +46,7 @@ from assay.runs.copy import CopySpec, branch
 from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
 from assay.settings import Settings, load
+from assay.stats.number_text import format_usd
 
 
 def main(options: RunOptions) -> int:
@@ -341,8 +342,14 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
             echo(f"written to {name}")
     if recorded is not None:
         say_recorded(recorded, options.record or "", quiet=options.json)
-    if options.max_cost is not None and detail.report.cost_usd is None:
+    cost = detail.report.cost_usd
+    if options.max_cost is not None and cost is None:
         echo_err("--max-cost: the cost of some answers is unknown and not counted")
+    if options.max_cost is not None and cost is not None and cost > options.max_cost:
+        limit = format_usd(options.max_cost)
+        echo_err(
+            f"--max-cost: {format_usd(cost)} was spent, above {limit}: tasks that had started were finished"
+        )
     return exit_code(detail, options.max_attack_success)
 
 

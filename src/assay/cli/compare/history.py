@@ -116,7 +116,7 @@ def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Tabl
 def score_text(row: HistoryRow) -> str:
     """`0.800 (0.549–0.930)`, or the status of a run without a score."""
     if row.score is None:
-        return "not measured" if row.status == "completed" else row.status
+        return row.part or ("not measured" if row.status == "completed" else row.status)
     if row.low is None or row.high is None:
         return number_text(row.score)
     return f"{number_text(row.score)} ({range_text(row.low, row.high, 'score')})"

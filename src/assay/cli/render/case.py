@@ -131,11 +131,17 @@ def _content(label: str, document: JSON, name: str) -> Iterator[Line]:
     yield from _label_lines(label, cut(text_of(document[name])).splitlines() or [""])
 
 
+def _contains(case: ShownCase) -> bool:
+    """Whether the output contains what was expected: a difference would show what is right."""
+    checks = [one for one in (case.result or {}).get("check_results", ()) if one["check_type"] == "contains"]
+    return bool(checks) and not any(is_failing(one) for one in checks)
+
+
 def _difference(case: ShownCase, expected: Any, actual: Any) -> list[str]:
     """
     The difference, if the output and what was expected are two texts or two JSON values that differ; else nothing.
     """
-    if not case.failing or is_rubric(expected):
+    if not case.failing or is_rubric(expected) or _contains(case):
         return []
     both_text = isinstance(expected, str) and isinstance(actual, str)
     both_json = isinstance(expected, dict | list) and isinstance(actual, dict | list)

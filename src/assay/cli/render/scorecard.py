@@ -65,7 +65,7 @@ def display(detail: EvalDetail, hint: str | None = None, ks: Sequence[int] = ())
         page.put(line)
     scored = sum(task.score is not None for task in report.tasks)
     if scored:
-        page.put(_headline(report, scored))
+        page.put(headline(report))
     if detail.effective is not UNSET:
         page.put(correction_line(detail.effective))
     page.put(_tasks(report, scored, ks))
@@ -102,9 +102,10 @@ def with_corrections(corrected: Sequence[str], result: str = "") -> str:
     return f"with {count_of(len(corrected), 'correction')}{f': {result}' if result else ''} {ids}"
 
 
-def _headline(report: EvalReport, scored_tasks: int) -> Text:
+def headline(report: EvalReport) -> Text:
     """The score with its interval, and the verdict with the threshold that decided it."""
     critical = critical_text(report.safety)
+    scored_tasks = sum(task.score is not None for task in report.tasks)
     if report.score is None:
         return _verdict(cell(f"score {score_text(None)}  "), report, critical)
     interval = METHOD_NAMES[report.interval_method]

@@ -212,7 +212,9 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(line)
     if report.part:
         page.put(f"a part of the suite: {report.part}, so there is no verdict on the suite", "yellow")
-    if card.effective is not UNSET:
+    if card.effective is UNSET:
+        page.put(scorecard.headline(report))
+    else:
         page.put(f"score {score_text(report.score)} as recorded")
         page.put(scorecard.correction_line(card.effective))
     for line in scorecard.repeat_lines(report, options.ks):

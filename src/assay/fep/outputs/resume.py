@@ -148,8 +148,8 @@ def _count(
     )
     if not line.startswith(expected):
         raise UsageError(
-            f"--resume: {name}:{line_number + 1}: expected the result of input {line_number + 1}, got that of "
-            "another case; the inputs differ"
+            f"--resume: {name}:{line_number + 1}: {_other_input(line, context, line_number + 1)}; restore the input, "
+            f"or remove {name} to evaluate every case again"
         )
     answers, id, code = (
         plan.scorer_for(line_number, context).answers_in(tally),
@@ -179,3 +179,19 @@ def _files(names: list[str]) -> str:
         except OSError as wrong:
             raise UsageError(f"{name}: expected a file that can be read, got {wrong.strerror}") from None
     return digest.hexdigest()
+
+
+def _other_input(line: bytes, context: Context, number: int) -> str:
+    """What differs between a result and the input in its place."""
+    before, now = msgspec.json.decode(line)["execution_context"], msgspec.json.decode(context.line)
+    ids = [str(one["test_case"].get("id"))[:100] for one in (now, before)]
+    if ids[0] != ids[1]:
+        return f"expected the result of case {ids[0]!r}, which is input {number}, got that of {ids[1]!r}"
+    members = [
+        f"{part}.{name}"
+        for part in ("test_case", "output")
+        for name in sorted(before[part] | now[part])
+        if before[part].get(name, ...) != now[part].get(name, ...)
+    ]
+    differs = ", ".join(members[:5]) or "the order of its members"
+    return f"expected the result of input {number} as it is, got that of another: {differs} of case {ids[0]!r} differs"

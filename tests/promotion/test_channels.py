@@ -4,8 +4,10 @@ from collections import Counter
 
 import pytest
 
+from assay.errors import InvalidRequest
 from assay.promotion.records import AgentRecords, VersionRecord, shares
-from assay.promotion.transitions import version_of
+from assay.promotion.transitions import plan_transition, version_of
+from assay.protocol.deployments import TransitionRequest
 
 
 def bound(serial, canary=100, state="active", channel="stable"):
@@ -46,3 +48,18 @@ def test_latest_is_the_highest_active_version():
     )
     assert version_of(records, "latest", "run-1") == "1.10.0"
     assert version_of(AgentRecords(agent_id="test.a"), "latest", "run-1") is None
+
+
+def test_a_rollback_to_a_version_that_is_not_installed_says_why():
+    """An agent of assay.toml has one version: the one before it is gone."""
+    versions = {
+        "1.0.0": bound(1),
+        "1.1.0": VersionRecord(state="active", channels={"stable": 2}, replaces="1.0.0"),
+    }
+    records = AgentRecords(agent_id="local.mine", versions=versions)
+    request = TransitionRequest(version="1.1.0", transition="rollback")
+    with pytest.raises(
+        InvalidRequest, match=r"got 1\.0\.0, which is not; an agent of assay\.toml has one version"
+    ):
+        plan_transition(records, request, ["1.1.0"])
+    assert plan_transition(records, request, ["1.0.0", "1.1.0"]).follows == "1.0.0"

@@ -403,7 +403,7 @@ def test_data_files_beside_tests(pytester, session, monkeypatch):
     done.stdout.fnmatch_lines_random(
         [
             "*cases.jsonl: 2 results; details: *",
-            "*names.suite.yaml: not passed, score 1.000; details: assay show run-*",
+            "*names.suite.yaml: not passed, score 1.000; its cost is unknown; the suite allows $0.50*; details: assay show run-*",
         ]
     )
     assert (

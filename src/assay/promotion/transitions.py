@@ -79,9 +79,15 @@ def plan_transition(records: AgentRecords, request: TransitionRequest, installed
         follows = _rollback_target(records, version, installed)
         if not follows:
             message = (
-                f"there is no earlier version to roll {version} back to: it must be active or paused, "
-                "and installed"
+                f"there is no earlier version to roll {version} back to, active or paused, and installed"
             )
+            before = records.of(version).replaces
+            if before and before not in installed:
+                message = (
+                    f"expected an earlier version that is installed, got {before}, which is not; an agent of assay.toml"
+                    " has one version, a pack keeps several: install a pack of it, or set assay.toml back and promote"
+                    " it again"
+                )
             problems.append(Problem("version", message))
     elif target == "active" and request.transition == "promote":
         follows = _predecessor(records, request)

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from assay.agenteval.planning.modes import covered_tasks
 from assay.agenteval.results.report import TaskReport as Task
+from assay.agenteval.results.report import unmet_text
 from assay.agenteval.scoring.safety_records import BLOCKING
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.suites import SuiteRun, run_suite
@@ -210,7 +211,9 @@ def _run(item: pytest.Item, group: SuiteGroup, agent: Any, selected: Sequence[st
     if not partial:
         verdict = "passed" if run.passed else "not passed" if run.summary else run.status
         stored = f"; details: assay show {run.run_id}" if save and not lines else ""
-        lines.append(f"{name}: {verdict}, score {score_text(run.report.score)}{stored}")
+        unmet = [] if run.report.verdict is None else run.report.verdict.failed
+        why = "".join(f"; {unmet_text(one, run.report)}" for one in unmet)
+        lines.append(f"{name}: {verdict}, score {score_text(run.report.score)}{why}{stored}")
     ended = {task.task_id: _task_report(run, task, group) for task in run.report.tasks}
     all_passed = all(task.passed for task in ended.values())
     return SuiteReport(ended, lines, failed=not partial and all_passed and not _suite_passed(run, group))

@@ -566,7 +566,9 @@ def folder(tmp_path, monkeypatch):
     [
         ("support.agents.fake_agents:plain", "callable", "local.support.agents.fake_agents.plain"),
         ("./sub/greeter.py:greet", "callable", "local.greeter.greet"),
-        ("http://localhost:8000/agent", "http", "local.http.localhost"),
+        ("http://localhost:8000/agent", "http", "local.http.localhost-8000-b0e97f"),
+        ("http://127.0.0.1:8000/", "http", "local.http.at-127-0-0-1-8000"),  # not that of another port
+        ("https://me:pw@shop.example", "http", "local.http.shop-example"),  # without the password
         ("cmd:python -m my.bot --fast", "command", "local.command.fast"),
         ("./agent.py", "command", "local.command.agent"),
         ("recorded:answers.json", "recorded", "local.recorded.answers"),

@@ -28,6 +28,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import Cost, stored_statistics
 from assay.stats.intervals import Method, Rate
+from assay.stats.number_text import format_usd
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -284,3 +285,15 @@ async def read_results(
     """The evidence: one TestCaseResult per trial, in the order of the suite. A trial that did not start has none."""
     async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
         yield chunk.data
+
+
+def unmet_text(name: str, report: EvalReport) -> str:
+    """Why a threshold of the suite is not met: `it cost $0.20; the suite allows $0.10`."""
+    if name == "passScore":
+        return f"below the bar of {report.pass_score:g}"
+    if name == "maxCostUsd":
+        limit = format_usd(report.max_cost_usd or 0.0)
+        if report.cost_usd is None:
+            return f"its cost is unknown; the suite allows {limit}"
+        return f"it cost {format_usd(report.cost_usd)}; the suite allows {limit}"
+    return f"p95 latency {report.p95_latency_ms:,} ms; the suite allows {report.max_p95_latency_ms:,} ms"

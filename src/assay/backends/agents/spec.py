@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -32,8 +33,7 @@ def parse_spec(text: str) -> AgentSpec | None:
         parse_spec("cmd:python bot.py").config.kind == "command"
     """
     if text.startswith(("http://", "https://")):
-        host = urlsplit(text).hostname or ""
-        return AgentSpec(local_id("http", host.replace(".", "-")), AgentConfig(kind="http", target=text))
+        return AgentSpec(local_id("http", _address(text)), AgentConfig(kind="http", target=text))
     if FILE.match(text):
         file, _, name = text.rpartition(":")
         return AgentSpec(local_id(_stem(file), name), AgentConfig(kind="callable", target=text))
@@ -53,6 +53,14 @@ def parse_spec(text: str) -> AgentSpec | None:
     if FUNCTION.match(text):
         return AgentSpec(local_id(*text.split(":")), AgentConfig(kind="callable", target=text))
     return None
+
+
+def _address(url: str) -> str:
+    """`localhost-8000-3f9a1c`: a path may hold a secret, so a digest of it tells two agents of one server apart."""
+    parts = urlsplit(url)
+    host, path = parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + parts.query
+    digest = f"-{sha256(path.encode()).hexdigest()[:6]}" if path else ""
+    return f"{'' if host[:1].isalpha() else 'at-'}{re.sub(r'[^a-z0-9]+', '-', host.lower())}{digest}"
 
 
 def _stem(file: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from assay.agenteval.planning.run_header import SUITE_TOTAL, part_of
 from assay.agenteval.results.baseline import Comparison
 from assay.agenteval.results.detail import Effective, EvalDetail, detail_of
-from assay.agenteval.results.report import EvalReport, Reason, read_results, read_summary
+from assay.agenteval.results.report import EvalReport, Reason, read_results, read_summary, unmet_text
 from assay.agenteval.results.safety_report import critical_text
 from assay.agenteval.results.safety_results import safety_results
 from assay.agenteval.scoring.task_checks import check_tally, recorded_checks
@@ -31,7 +31,6 @@ from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import (
     case_value,
     cost_text,
-    format_usd,
     milliseconds_text,
     range_text,
     score_text,
@@ -117,7 +116,7 @@ def headline(report: EvalReport) -> Text:
 
 def _verdict(text: Text, report: EvalReport, critical: str | None) -> Text:
     """A critical finding decides, whatever the score is and however much was not measured."""
-    failed = [] if report.verdict is None else [_thresholds(name, report) for name in report.verdict.failed]
+    failed = [] if report.verdict is None else [unmet_text(name, report) for name in report.verdict.failed]
     if critical is not None or failed:
         text.append("not passed", style="bold red")
         return text.append(cell(": " + "; ".join([*([critical] if critical else []), *failed])))
@@ -126,17 +125,6 @@ def _verdict(text: Text, report: EvalReport, critical: str | None) -> Text:
     text.append("passed", style="bold green")
     text.append(f": at least the bar of {report.pass_score:g}")
     return text.append(f", by {report.part}") if report.part else text
-
-
-def _thresholds(name: str, report: EvalReport) -> str:
-    if name == "passScore":
-        return f"below the bar of {report.pass_score:g}"
-    if name == "maxCostUsd":
-        limit = format_usd(report.max_cost_usd or 0.0)
-        if report.cost_usd is None:
-            return f"its cost is unknown; the suite allows {limit}"
-        return f"it cost {format_usd(report.cost_usd)}; the suite allows {limit}"
-    return f"p95 latency {report.p95_latency_ms:,} ms; the suite allows {report.max_p95_latency_ms:,} ms"
 
 
 def _tasks(report: EvalReport, scored_tasks: int, ks: Sequence[int]) -> str:

@@ -37,7 +37,7 @@ from assay.runs.copy import carry
 from assay.runs.find_run import find_run
 from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
-from assay.serve.overview.report_documents import COPY, html, markdown, report_template
+from assay.serve.overview.report_documents import COPY, html, markdown, report_template, title_of
 
 MAX_CASES = 20_000  # of a run in a report
 
@@ -115,7 +115,7 @@ def make_report(request: ReportRequest) -> tuple[Report, str]:
     found = run_to_end(lambda: _read(request, details=ending == ".html"))
     text = "" if template else markdown(found)
     if name is not None:
-        _write(name, html(template, found) if template else text.encode())
+        _write(name, html(template, found, title_of(found)) if template else text.encode())
     return found, text
 
 

@@ -1,12 +1,13 @@
 """Compares runs with the first of them: the verdict, the cases that changed, slices, and what was not measured."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import nsmallest
 
 from msgspec import Struct
 
 from assay.comparison.metric import Metric
+from assay.comparison.pair_notes import notes_of, nothing_shared
 from assay.comparison.pairing import (
     CaseIndex,
     CasePair,
@@ -211,7 +212,7 @@ def compare_paired(
     for at, pairing in pairings.items():
         samples[at] = _filled(pairing, span)
         if not samples[at].pairs.n and not samples[at].ranges:
-            raise InvalidRequest(_nothing_shared(runs[0], runs[at], index, at))
+            raise InvalidRequest(nothing_shared(runs[0], runs[at], index, at))
     if metric.quantile is None:
         results = holm({at: sample.pairs for at, sample in samples.items()}, level)
     else:
@@ -307,7 +308,7 @@ def _pair(
             for pair in [*worst, *best]
         ),
         slices=slices,
-        notes=tuple(_notes(baseline, run)),
+        notes=tuple(notes_of(baseline, run)),
         baseline_name=baseline.given_name,
         run_name=run.given_name,
     )
@@ -323,28 +324,6 @@ def _more_to_show(sample: PairedSample, result: DifferenceInterval) -> int | Non
 def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
     """The ids in the order of the runs."""
     return CaseList(len(cases), tuple(map(index.id_of, cases[:MAX_IDS])))
-
-
-def _notes(baseline: RunScores, run: RunScores) -> Iterable[str]:
-    for one in (baseline, run):
-        if one.incomplete:
-            yield f"{one.title} is not complete: {one.incomplete}"
-    if baseline.checks and run.checks and baseline.checks.keys() != run.checks.keys():
-        removed = [name for name in baseline.checks if name not in run.checks]
-        added = [name for name in run.checks if name not in baseline.checks]
-        parts = [f"only in {baseline.title}: {', '.join(removed[:5])}"] if removed else []
-        parts += [f"only in {run.title}: {', '.join(added[:5])}"] if added else []
-        yield f"the runs have different checks; {'; '.join(parts)}"
-
-
-def _nothing_shared(baseline: RunScores, run: RunScores, index: CaseIndex, at: int) -> str:
-    if any(index.row_of(0, case) >= 0 <= index.row_of(at, case) for case in range(index.count)):
-        return f"nothing can be compared: no case has the metric in both {baseline.title} and {run.title}"
-    first, second = baseline.id_of(0)[:60], run.id_of(0)[:60]
-    return (
-        f"nothing can be compared: {baseline.title} and {run.title} have no case in common; cases are paired by"
-        f" test_case.id, and their first ids are {first!r} and {second!r}"
-    )
 
 
 def _slices(

@@ -223,8 +223,8 @@ def _visibly_worse(facts: GateFacts) -> Iterator[str]:
     drop, most = drop_of(facts), rules.max_drop
     if drop is not None and most is not None and drop > most + 1e-9:
         yield (
-            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline_title} by {drop:.2g}, and max_drop is"
-            f" {most:g}"
+            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline_title} by {drop:.2g}, and"
+            f" max_drop is {most:g}"
         )
     if (newly := _newly_failing(facts)) is not None:
         yield newly

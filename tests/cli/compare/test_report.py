@@ -255,7 +255,7 @@ def test_a_limit_keeps_failures_and_counts_the_cases_left_out(command, stored):
 def test_data_cannot_end_its_element_and_long_texts_are_cut():
     texts = cut_texts({"a": ["x" * (MAX_TEXT + 5)], "b": 1, "c": "</script><!--&"})
     assert texts["a"][0].endswith("x… [5 more]")
-    page = report_documents.html(TEMPLATE, texts)
+    page = report_documents.html(TEMPLATE, texts, "</title>")
     data = page.removeprefix(b'<script type="application/json">').removesuffix(b"</script>")
     assert not set(b"<>&") & set(data)
     assert json.loads(data) == texts

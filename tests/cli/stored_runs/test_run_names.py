@@ -62,6 +62,10 @@ def test_texts_for_people_call_runs_by_their_names(evaluated, tmp_path):
     gate = evaluated("gate", "model-b", "--baseline", "model-a", "--junit", "gate.xml")
     assert "against model-a: " in gate.out
     assert '<testsuite name="model-b"' in (tmp_path / "gate.xml").read_text("utf-8")
+    evaluated("report", "model-a", "model-b", "-o", "named.md")
+    assert "model-b beside the baseline model-a" in (tmp_path / "named.md").read_text("utf-8")
+    evaluated("report", "model-a", "model-b", "-o", "plain.md", "--redact")
+    assert "model-" not in (tmp_path / "plain.md").read_text("utf-8")  # a name is a tag
     several = evaluated("compare", "model-a", "model-b", "model-b").out
     assert several.startswith("model-a → model-b\n")
     for document in (

@@ -93,7 +93,7 @@ REFUSED = [
     ({"baseline": "run-unknown"}, 404, "there is no run 'run-unknown'"),
     ({"baseline": "../x"}, 404, "there is no run '../x'"),
     ({"baseline": 7}, 400, "baseline"),
-    ({"baseline": "{good}"}, 400, "baseline: it is"),
+    ({"baseline": "{good}"}, 400, "baseline: expected another run"),
     ({"rules": {}}, 400, "rules: no such member; there are baseline, policy, allow_partial"),
     ({"policy": []}, 400, "policy"),
     (

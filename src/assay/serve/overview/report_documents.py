@@ -36,17 +36,17 @@ def report_template() -> bytes:
         ) from None
 
 
-def html(template: bytes, report: Report) -> bytes:
-    """The template with the data. No text of the data can end the element that holds it."""
+def html(template: bytes, report: Report, title: str) -> bytes:
+    """The template with the data and the title. No text of the data can end the element that holds it."""
     data = msgspec.json.encode(report)
     for active in (b"<", b">", b"&"):
         data = data.replace(active, b"\\u%04x" % ord(active))
     before, _, after = template.partition(PLACE)
-    named = f"<title>{escape(_title(report))} · assay report</title>".encode("utf-8", "replace")
+    named = f"<title>{escape(title)} · assay report</title>".encode("utf-8", "replace")
     return before.replace(b"<title>assay report</title>", named, 1) + data + after
 
 
-def _title(report: Report) -> str:
+def title_of(report: Report) -> str:
     """The names of the runs: those that users gave them, else those of suites and experiments, else their ids."""
     rows = [run.overview["run"] for run in report.runs]
     return one_line(" → ".join(name_of(row) or row["name"] or row["runId"] for row in rows))[:200]

@@ -32,7 +32,9 @@ def check_recording(name: str, option: str) -> None:
     if not name.endswith(ENDINGS):
         raise UsageError(f"{option} {name}: expected a file that ends in {' or '.join(ENDINGS)}")
     if file.exists():
-        raise UsageError(f"{option} {name}: the file exists; name another one, or remove it")
+        raise UsageError(
+            f"{option} {name}: expected a new file, got one that exists; name another, or remove it"
+        )
     if not file.parent.is_dir():
         raise UsageError(f"{option} {name}: there is no folder {file.parent}")
 

@@ -342,15 +342,17 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
             echo(f"written to {name}")
     if recorded is not None:
         say_recorded(recorded, options.record or "", quiet=options.json)
-    cost = detail.report.cost_usd
-    if options.max_cost is not None and cost is None:
-        echo_err("--max-cost: the cost of some answers is unknown and not counted")
-    if options.max_cost is not None and cost is not None and cost > options.max_cost:
-        limit = format_usd(options.max_cost)
-        echo_err(
-            f"--max-cost: {format_usd(cost)} was spent, above {limit}: tasks that had started were finished"
-        )
+    if options.max_cost is not None:
+        _say_cost(options.max_cost, detail.report.cost_usd)
     return exit_code(detail, options.max_attack_success)
+
+
+def _say_cost(most: float, cost: float | None) -> None:
+    if cost is None:
+        echo_err("--max-cost: the cost of some answers is unknown and not counted")
+    elif cost > most:
+        spent, limit = format_usd(cost), format_usd(most)
+        echo_err(f"--max-cost: {spent} was spent, above {limit}: tasks that had started were finished")
 
 
 async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:

@@ -148,8 +148,8 @@ def _count(
     )
     if not line.startswith(expected):
         raise UsageError(
-            f"--resume: {name}:{line_number + 1}: {_other_input(line, context, line_number + 1)}; restore the input, "
-            f"or remove {name} to evaluate every case again"
+            f"--resume: {name}:{line_number + 1}: expected {_other_input(line, context, line_number + 1)}; restore"
+            f" the input, or remove {name} to evaluate every case again"
         )
     answers, id, code = (
         plan.scorer_for(line_number, context).answers_in(tally),
@@ -186,7 +186,7 @@ def _other_input(line: bytes, context: Context, number: int) -> str:
     before, now = msgspec.json.decode(line)["execution_context"], msgspec.json.decode(context.line)
     ids = [str(one["test_case"].get("id"))[:100] for one in (now, before)]
     if ids[0] != ids[1]:
-        return f"expected the result of case {ids[0]!r}, which is input {number}, got that of {ids[1]!r}"
+        return f"the result of case {ids[0]!r}, which is input {number}, got that of {ids[1]!r}"
     members = [
         f"{part}.{name}"
         for part in ("test_case", "output")
@@ -194,4 +194,4 @@ def _other_input(line: bytes, context: Context, number: int) -> str:
         if before[part].get(name, ...) != now[part].get(name, ...)
     ]
     differs = ", ".join(members[:5]) or "the order of its members"
-    return f"expected the result of input {number} as it is, got that of another: {differs} of case {ids[0]!r} differs"
+    return f"the result of input {number} as it is, got that of another: {differs} of case {ids[0]!r} differs"

@@ -92,7 +92,7 @@ def test_a_recording_is_replayed_without_a_live_call_and_has_no_secret(command, 
     run = asyncio.run(library.run_suite(read(project), replays, fixtures=document, free=True))
     assert (run.passed, run.reasons) == (True, [])
     again = command("run", "suite.yaml", "--agent", "local.shop.agent", "--record", "f.yaml", folder=project)
-    assert (again.code, "--record f.yaml: the file exists" in again.err) == (2, True)
+    assert (again.code, "--record f.yaml: expected a new file" in again.err) == (2, True)
     assert (project / "calls.log").read_text() == live
 
 
@@ -197,7 +197,7 @@ def test_a_recording_is_read_from_the_log_of_every_store(disk):
 
 def test_the_library_refuses_a_file_that_exists(tmp_path):
     (tmp_path / "f.yaml").write_text("")
-    with pytest.raises(UsageError, match=r"record .*: the file exists"):
+    with pytest.raises(UsageError, match=r"record .*: expected a new file"):
         asyncio.run(library.run_suite(suite_of(golden("t", 1)), replays, record=str(tmp_path / "f.yaml")))
     with pytest.raises(InvalidRequest, match="fixtures: expected the member x-assay alone"):
         asyncio.run(library.run_suite(suite_of(golden("t", 1)), replays, fixtures={"tasks": []}))

@@ -155,9 +155,7 @@ def test_a_cost_limit_starts_no_more_tasks(assay, tmp_path):
     assert whole.code == 0, whole.err
     assert "tasks 5 of 5 passed" in whole.out
     over = assay(*run, "--max-cost", "0.7")
-    assert (
-        "--max-cost: $1.000000 was spent, above $0.700000: tasks that had started were finished" in over.err
-    )
+    assert "--max-cost: $1.00 was spent, above $0.700: tasks that had started were finished" in over.err
     unknown = assay(*RUN, "--mode", "golden", "--max-cost", "1")
     assert unknown.code == 0
     assert "--max-cost: the cost of some answers is unknown and not counted" in unknown.err

@@ -167,7 +167,7 @@ REFUSED = {
     "another file": (("checks.yaml",), "expected a file of traces that ends in"),
     "no file": (("none.jsonl",), "there is no such file"),
     "an id that is none": (("t.jsonl", "--id", "Mine"), "--id 'Mine': expected <scope>.<org>.evals.<name>"),
-    "a file that exists": (("t.jsonl", "-o", "checks.yaml"), "the file exists already"),
+    "a file that exists": (("t.jsonl", "-o", "checks.yaml"), "expected a new file, got one that exists"),
 }
 
 

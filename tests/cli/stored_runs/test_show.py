@@ -209,7 +209,7 @@ def test_checks_beside_the_score_have_their_reasons_too(home, command):
 def test_show_has_no_difference_where_the_output_contains_what_was_expected(command, tmp_path):
     contains = {
         "type": "contains",
-        "arguments": {"text": "$.output.value", "phrases": ["$.test_case.expected"]},
+        "arguments": {"text": "$.output.value", "phrases": "$.test_case.expected"},
     }
     (tmp_path / "checks.json").write_text(json.dumps([contains, LONG]))
     context = {

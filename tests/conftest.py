@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import zlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # No test calls a server elsewhere, and a client takes 30 ms to read the authorities that the machine trusts.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "authority.pem")
 # httpcore looks for it at each request, and to find nothing takes half of the time of a request.
-sys.modules.setdefault("sniffio", None)
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None
 os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, ours do too
 
 # A change is judged by the same examples every time; others are looked for in `make soak`.

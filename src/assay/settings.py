@@ -27,7 +27,7 @@ from assay.ports.config import (
 from assay.protocol.json_types import is_object
 from assay.protocol.validation_messages import message_of, path_in
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 
 T = TypeVar("T", bound=Struct)
 PREFIX = "ASSAY_"

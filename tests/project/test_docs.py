@@ -48,7 +48,7 @@ from assay.protocol.schemas import NOUNS
 from assay.serve.application import ROUTES
 from assay.serve.openwop.asyncapi import EVENTS
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.responses import STATUS
 from assay.settings import PREFIX, TABLES, Settings, WorkerSettings
 from support.documents import DOCS, FENCE, ROOT, cells, page_name, section, table

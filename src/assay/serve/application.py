@@ -19,7 +19,7 @@ from assay.serve.overview.routes import OVERVIEW, overview_schemas
 from assay.serve.page.routes import DOCS, FILES, SESSIONS, page_schemas
 from assay.serve.web.app import create_app
 from assay.serve.web.handler import RouteSpec
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.worker_group import WorkerMember
 

@@ -16,7 +16,7 @@ import assay
 from assay import errors
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.call import STATUS
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.responses import STATUS as REST_STATUS
 from support.documents import DOCS, table
 from support.servers.grpc_client import RestAndGrpcServer, case_of, connect, message_of, refusal_of, result_of

@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from assay.serve.grpc import public_services as bounded
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from support.servers.grpc_client import RestAndGrpcServer, connect
 from support.servers.rest_client import sqlite
 from support.waiting import PATIENCE, wait_until

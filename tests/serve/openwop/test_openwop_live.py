@@ -10,7 +10,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from support.evals import golden
 from support.servers.openwop_client import (
     finish_run,

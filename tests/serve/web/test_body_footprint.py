@@ -14,7 +14,7 @@ from assay.protocol.canonical import sorted_json
 from assay.protocol.duplicates import check_elements, elements
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
 from assay.serve.web.body_reader import MAX_FACTOR, SMALL, Footprint, footprint, message_footprint
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from support.servers.rest_client import Server, lines_of, request_of, sqlite
 
 WHOLE = 512  # bytes that any text may take beside the estimate

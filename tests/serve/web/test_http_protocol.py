@@ -12,7 +12,7 @@ import pytest
 
 from assay.ports.telemetry import telemetry
 from assay.serve.web.body_reader import StartedAwaitable
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.request import weights_of
 from support.servers.rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
 from support.waiting import PATIENCE, wait_until

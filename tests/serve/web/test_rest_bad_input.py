@@ -21,7 +21,7 @@ import pytest
 
 from assay.ports import Limits
 from assay.protocol.operations import ErrorResponse
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from support.runner import forkserver
 from support.servers.rest_client import CONTAINS, Server, events_of, lines_of, request_of, slow, sqlite
 from support.stores.postgres import server as postgres

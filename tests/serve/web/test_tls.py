@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from assay.cli.server.serve import listen
 from assay.errors import UsageError
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.tls import Tls, read
 from support.servers.grpc_client import Client, RestAndGrpcServer, connect
 from support.servers.rest_client import LOOPS, Server, request_of, sqlite

@@ -44,7 +44,7 @@ from assay.seams.sample_workflows import SEAM_NODES, samples
 from assay.serve.application import ROUTES, http_app
 from assay.serve.openwop.build_host import build_host
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.server import server
 from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics

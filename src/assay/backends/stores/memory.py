@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from assay.backends.stores.records import lease_rules
+from assay.backends.stores.records import lease_fencing
 from assay.backends.stores.records import transactions as rules
 from assay.backends.stores.records.notifier import RunNotifier, RunPosition
 from assay.errors import Conflict
@@ -241,7 +241,7 @@ class MemoryStore:
             for run in self._runs.values()
             if run.takeovers != max_takeovers
             and run.holder != holder
-            and (lease_rules.free(run, holder, now) or lease_rules.lease_ahead(run, holder, now))
+            and (lease_fencing.free(run, holder, now) or lease_fencing.lease_ahead(run, holder, now))
         ]
         return self._claim_all(sorted(lost, key=_age)[:limit], holder, seconds)
 
@@ -252,11 +252,11 @@ class MemoryStore:
     async def release(self, run: str, holder: str) -> None:
         found = self._runs.get(run)
         if found and found.holder == holder:
-            self._runs[run] = lease_rules.release_lease(found)
+            self._runs[run] = lease_fencing.release_lease(found)
 
     async def forgive(self, run: str, holder: str) -> None:
         found = self._runs.get(run)
-        if found and (forgiven := lease_rules.forgive_takeover(found, holder)) is not None:
+        if found and (forgiven := lease_fencing.forgive_takeover(found, holder)) is not None:
             self._runs[run] = forgiven
 
     async def audit(
@@ -310,10 +310,10 @@ class MemoryStore:
     def _claim_all(self, runs: Sequence[Run], holder: str, seconds: float) -> list[Run]:
         """Take the leases of the free runs."""
         now = self._clock.now()
-        ahead = [run for run in runs if lease_rules.lease_ahead(run, holder, now)]
-        self._runs.update({run.id: lease_rules.anchor_lease(run, now) for run in ahead})
-        free = [run for run in runs if run not in ahead and lease_rules.free(run, holder, now)]
-        taken = [lease_rules.take_lease(run, holder, now, seconds) for run in free]
+        ahead = [run for run in runs if lease_fencing.lease_ahead(run, holder, now)]
+        self._runs.update({run.id: lease_fencing.anchor_lease(run, now) for run in ahead})
+        free = [run for run in runs if run not in ahead and lease_fencing.free(run, holder, now)]
+        taken = [lease_fencing.take_lease(run, holder, now, seconds) for run in free]
         self._runs.update({run.id: run for run in taken})
         return taken
 

@@ -27,8 +27,8 @@ from assay.fep.outputs.result_tables import (
     text_of,
 )
 from assay.fep.outputs.table_layout import TableLayout
+from assay.fep.planning.compiled_scorer import CompiledChecks
 from assay.fep.planning.scorer import CompiledCase, ScoredCase
-from assay.fep.planning.scorer_source import CompiledChecks
 from assay.protocol.json_types import JSON
 from assay.results.run_end import MEMBER, PARQUET_KEY, RunFooter
 

@@ -29,7 +29,7 @@ from assay.checks.runner import (
 )
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, PathFault, ValueFault
-from assay.fep.planning.scorer_source import CompiledChecks, Run, ScoredParts, ValueReader
+from assay.fep.planning.compiled_scorer import CompiledChecks, Run, ScoredParts, ValueReader
 from assay.fep.planning.source_builder import YES
 from assay.inputs.context import Context
 from assay.jsonpath import MISSING, Query

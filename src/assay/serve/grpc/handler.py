@@ -26,7 +26,7 @@ from assay.serve.grpc.request import invalid_message
 from assay.serve.web.body_reader import body_too_slow, message_footprint
 from assay.serve.web.handler import credential_of
 from assay.serve.web.instrumentation import record_request
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.request import ServerState
 from assay.serve.web.responses import error_body, internal_error_body
 

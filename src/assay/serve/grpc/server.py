@@ -27,7 +27,7 @@ from assay.serve.grpc.services import (
     stream_evaluation,
 )
 from assay.serve.web.health import check_ready
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.request import ServerState
 from assay.serve.web.tls import Tls
 

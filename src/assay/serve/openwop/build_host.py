@@ -20,7 +20,7 @@ from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.host import Capabilities, EvalCapability, OpenWopHost, RunResource
 from assay.serve.openwop.supplied import supplied
 from assay.serve.openwop.workflows import WorkflowRuns
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.version import __version__
 from assay.workflow.service import WorkflowService
 from assay.workflow.supported_phases import HostInfo

@@ -14,7 +14,7 @@ from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.submit import digest_for
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import NewRun, host_of, run_of
-from assay.serve.openwop.runs import refuse_test_doubles, urls
+from assay.serve.openwop.run_routes import refuse_test_doubles, urls
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest

@@ -17,7 +17,7 @@ from assay.serve.openwop.inventory import (
     put_suite,
 )
 from assay.serve.openwop.packs import PACK_ROUTES
-from assay.serve.openwop.runs import (
+from assay.serve.openwop.run_routes import (
     STATUSES,
     bulk_cancel,
     cancel_run,

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 from assay.errors import RateLimited, TooLarge, Unavailable
 from assay.runs.executor import RunExecutor
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.worker_group import BODY_BYTES, REQUESTS, RUNS, STREAMS, WorkerMember
 
 

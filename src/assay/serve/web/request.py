@@ -18,7 +18,7 @@ from assay.ports import Clock, Limits, Principal, Run, Store, store_patience
 from assay.ports.audit import AuditActor, acting
 from assay.runs.executor import RunExecutor
 from assay.serve.web.admission import AdmissionControl
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.worker_group import WorkerMember
 
 Receive = Callable[[], Awaitable[Any]]

@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from assay.serve.web.http_protocol import GuardedHttpProtocol
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.listener import Listener
 from assay.serve.web.memory import MemoryKeeper, limit_arenas
 from assay.serve.web.tls import Tls

@@ -20,7 +20,7 @@ import msgspec
 
 from assay.errors import RateLimited
 from assay.ports.telemetry import BOUNDS, Histogram, Metrics
-from assay.serve.web.limits import ServerLimits
+from assay.serve.web.limit_settings import ServerLimits
 
 REQUESTS, STREAMS, BODY_BYTES, RUNS, CONNECTIONS, READY, PID = range(7)  # columns of a row
 HEADER = 8  # numbers of a row before the tenants'

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from assay.backends.stores.records import lease_rules, queries
+from assay.backends.stores.records import lease_fencing, queries
 from assay.backends.stores.records import sqlite_statements as statements
 from assay.backends.stores.records import transactions as rules
 from assay.backends.stores.records.queries import Database, Values
@@ -159,14 +159,14 @@ def claim(db: Database, run: str, holder: str, now: datetime, seconds: float) ->
 
 def claim_all(db: Database, runs: Sequence[Run], holder: str, now: datetime, seconds: float) -> list[Run]:
     """Take the leases of the free runs."""
-    anchored, claimed = lease_rules.claim_leases(runs, holder, now, seconds)
+    anchored, claimed = lease_fencing.claim_leases(runs, holder, now, seconds)
     hold(db, [*anchored, *claimed], now)
     return claimed
 
 
 def renew(db: Database, holder: str, now: datetime, seconds: float) -> dict[str, RunStatus]:
     held = queries.held_runs(db, holder, lock=True)
-    hold(db, [lease_rules.take_lease(run, holder, now, seconds) for run in held], now)
+    hold(db, [lease_fencing.take_lease(run, holder, now, seconds) for run in held], now)
     # with a lock of rows, also those that are being written
     ours = [*held, *(queries.held_runs(db, holder, lock=False) if db.postgres else ())]
     return {run.id: run.status for run in ours}
@@ -176,11 +176,11 @@ def release(db: Database, run: str, holder: str, now: datetime) -> None:
     found = queries.find_runs(db, [run], lock=True)
     if not found and db.postgres and queries.existing_runs(db, [run]):
         raise StoreLocked(f"run {run}")
-    hold(db, [lease_rules.release_lease(one) for one in found if one.holder == holder], now)
+    hold(db, [lease_fencing.release_lease(one) for one in found if one.holder == holder], now)
 
 
 def forgive(db: Database, run: str, holder: str, now: datetime) -> None:
-    found = [lease_rules.forgive_takeover(one, holder) for one in queries.find_runs(db, [run], lock=True)]
+    found = [lease_fencing.forgive_takeover(one, holder) for one in queries.find_runs(db, [run], lock=True)]
     hold(db, [one for one in found if one is not None], now)
 
 

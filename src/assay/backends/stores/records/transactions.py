@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.stores.records.lease_rules import fence, most_losses
+from assay.backends.stores.records.lease_fencing import fence, most_losses
 from assay.errors import Conflict, InvalidRequest, Problem, StoreLocked
 from assay.ports import (
     ACTIVE,

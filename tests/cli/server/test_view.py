@@ -88,9 +88,9 @@ def test_a_running_server_gives_what_the_key_allows(command, tmp_path):
         (("--key-file", "k"), "--key-file: expected --server with it"),
         (("--server", "http://127.0.0.1:1", "--tenant", "t"), "the key decides the tenant"),
         (("--server", "nonsense"), "expected an address such as"),
-        (("--server", "http://127.0.0.1:1"), "needs a key"),
+        (("--server", "http://127.0.0.1:1"), "expected a key in ASSAY_API_KEY"),
         (("--tenant", "a/b"), "expected the name of a tenant"),
-        (("--port", "x"), "valid integer"),
+        (("--port", "x"), "expected a whole number"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(command, tmp_path, arguments, message):

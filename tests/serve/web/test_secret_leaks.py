@@ -253,6 +253,6 @@ def test_no_secret_is_in_an_export(recorded, command):
 
 def test_a_secret_in_a_request_is_refused_with_its_place(recorded):
     _, recorder, *_ = recorded
-    refused = [answer for answer in recorder.answers if "it holds a secret" in answer]
+    refused = [answer for answer in recorder.answers if "expected no secret" in answer]
     assert len(refused) >= len(CONFIGS) * 5
     assert any("checks[0].arguments.config" in answer for answer in refused)

@@ -148,7 +148,11 @@ REFUSED = [
     (3, "x-assay", "expected an object"),
     ({"task": {}}, "x-assay", "task"),
     ({"tasks": {"u": {"must_call": ["look"]}}}, "x-assay.tasks.u", "the suite has no task with this id"),
-    ({"tasks": {"t": {}}}, "x-assay.tasks.t", "expected must_call, must_not_call or fixtures, got none"),
+    (
+        {"tasks": {"t": {}}},
+        "x-assay.tasks.t",
+        "expected must_call, must_not_call, checks, fixtures or turns, got none",
+    ),
     ({"tasks": {"t": {"call": []}}}, "x-assay.tasks.t", "call"),
     ({"tasks": {"t": {"must_call": "look"}}}, "x-assay.tasks.t.must_call", "expected"),
     ({"tasks": {"t": {"must_call": [{}]}}}, "x-assay.tasks.t.must_call[0]", "tool"),
@@ -188,7 +192,8 @@ def test_problems_of_the_suite_and_of_its_extension_are_listed_together():
 
 def test_what_other_hosts_read_refuses_the_extension_and_names_the_tasks():
     with pytest.raises(
-        InvalidRequest, match="x-assay: expectations or fixtures of t that only assay on this machine knows"
+        InvalidRequest,
+        match="x-assay: expectations, fixtures or turns of t that only assay on this machine knows",
     ):
         read_suite(suite({"must_call": ["look"]}))
 
@@ -233,7 +238,10 @@ def test_the_command_shows_the_suite_and_the_reason_and_refuses_servers_and_pack
         "key",
         folder=tmp_path,
     )
-    assert (there.code, "--server: suite.yaml: x-assay: expectations or fixtures of t" in there.err) == (
+    assert (
+        there.code,
+        "--server: suite.yaml: x-assay: expectations, fixtures or turns of t" in there.err,
+    ) == (
         2,
         True,
     ), there.err
@@ -243,7 +251,9 @@ def test_the_command_shows_the_suite_and_the_reason_and_refuses_servers_and_pack
     packed["x-assay"] = {"tasks": {first: {"must_not_call": ["drop"]}}}
     (pack / "evals" / "sorter.json").write_text(json.dumps(packed))
     built = command("pack", "build", "pack", folder=tmp_path)
-    assert (built.code, f"x-assay: expectations or fixtures of {first}" in built.err) == (2, True), built.err
+    assert (built.code, f"x-assay: expectations, fixtures or turns of {first}" in built.err) == (2, True), (
+        built.err
+    )
 
 
 def test_rest_refuses_the_extension():
@@ -254,7 +264,7 @@ def test_rest_refuses_the_extension():
         finally:
             await store.close()
 
-    with pytest.raises(InvalidRequest, match="x-assay: expectations or fixtures of t"):
+    with pytest.raises(InvalidRequest, match="x-assay: expectations, fixtures or turns of t"):
         asyncio.run(put())
 
 

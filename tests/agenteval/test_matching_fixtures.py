@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_refused_with_its_place(rules, place, message):
 
 def test_other_hosts_refuse_them_and_an_agent_without_tools_is_refused():
     document = suite(rule(response=1))
-    with pytest.raises(InvalidRequest, match="x-assay: expectations or fixtures of t that only assay"):
+    with pytest.raises(InvalidRequest, match="x-assay: expectations, fixtures or turns of t that only assay"):
         read_suite(document)
     with pytest.raises(InvalidRequest, match=r"fixtures for tools, and agent .* takes no tools"):
         asyncio.run(library.run_suite(document, lambda task: "done"))

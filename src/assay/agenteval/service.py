@@ -1,6 +1,6 @@
 """The service for agent evals: plan, submit, read results. Transports and the command call it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,17 +26,19 @@ from assay.agenteval.results.report import read_results, read_summary
 from assay.agenteval.results.scorecard import Scorecard
 from assay.agenteval.scoring.safety import offers_adversarial, with_requested_judge
 from assay.agenteval.scoring.safety_records import SAFETY
-from assay.agenteval.scoring.scoring import no_judge
+from assay.agenteval.scoring.scoring import judge_arguments, no_judge
 from assay.agenteval.scoring.task_checks import CHECK_TALLY, CHECKS
 from assay.agenteval.suites.extension import tools_of
+from assay.agents.conversation import model_of
 from assay.cases.fold import CHECKS as LABELS
-from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
+from assay.checks.arguments import bind
+from assay.errors import EvalRefused, InvalidRequest, MalformedPath, Problem, UsageError
 from assay.ports import Event, PutDocument, Run, Store
 from assay.ports.agents import Agent, Agents, Coverage, Limited, PackedAgent, RunNeeds, agent_at
 from assay.ports.telemetry import propagation_headers
-from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
+from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary, EvalTask
 from assay.protocol.event_record import decode_event
-from assay.protocol.suite_extension import extended_tasks
+from assay.protocol.suite_extension import MEMBER, SimulatedUser, extended_tasks, extension_of
 from assay.runs.intake import NewRun, new_id, submit
 from assay.runs.log_reader import read_events
 
@@ -99,6 +101,8 @@ class AgentEvalService:
         planned = plan(request, await self.gather(request, tenant, suite), self.dependencies.limits)
         if planned.tenant_agent and (planned.live or request.record) and planned.card.tools:
             self._check_pack_tools(planned.card.agent_id)
+        if problems := own_problems(planned.tasks, self.dependencies, request.judge):
+            raise EvalRefused(problems, field="evalSuiteRef")
         agent = self.dependencies.agents.get(planned.card.agent_id)
         problems: list[Problem] = []
         if isinstance(agent, Coverage):
@@ -161,17 +165,51 @@ class AgentEvalService:
 
 
 def _needs_of(plan: EvalPlan) -> RunNeeds:
-    answered = () if plan.live else plan.tasks
+    answered = () if plan.live or plan.request.record else plan.tasks
     return RunNeeds(
         conversations=len(plan.tasks) * plan.request.trials,
         max_cost=plan.request.max_cost,
-        fixtures=frozenset(
-            one.tool
-            for task in answered
-            if task.fixtures is not UNSET
-            for one in task.fixtures.tool_responses
-        ),
+        fixtures=frozenset(tool for task in answered for tool in tools_of(task)),
     )
+
+
+def own_problems(
+    tasks: Iterable[EvalTask], dependencies: EvalDependencies, judge: str | None
+) -> list[Problem]:
+    """What this host cannot do of `x-assay` of the tasks: its checks, and the models of simulated users."""
+    problems: list[Problem] = []
+    for task in tasks:
+        extension = extension_of(task)
+        if extension is None:
+            continue
+        place = f"{MEMBER}.tasks.{task.task_id}"
+        for at, check in enumerate(extension.checks):
+            try:
+                bound = bind(check, dependencies.registry, f"{place}.checks[{at}]", dependencies.services)
+            except InvalidRequest as refused:
+                problems += refused.problems
+                continue
+            problems += [
+                Problem(f"{place}.checks[{at}].arguments.{path.field.name}", str(path.query))
+                for path in bound.paths
+                if isinstance(path.query, MalformedPath)
+            ]
+        if extension.turns and extension.turns.user:
+            problems += _user_problems(extension.turns.user, dependencies, judge, f"{place}.turns.user.model")
+    return problems
+
+
+def _user_problems(
+    user: SimulatedUser, dependencies: EvalDependencies, judge: str | None, place: str
+) -> list[Problem]:
+    providers = dependencies.services.providers
+    if providers is None:
+        return [Problem(place, "a simulated user needs a model, and this host has no providers")]
+    try:
+        providers.model(None, model_of(user, judge_arguments(judge).get("model_config")))
+    except InvalidRequest as refused:
+        return [Problem(place, one.message) for one in refused.problems]
+    return []
 
 
 def cost_limit(max_cost: float | None) -> dict[str, Any]:

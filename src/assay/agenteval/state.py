@@ -242,14 +242,15 @@ class EvalState:
 
 
 def cost_of(trial: TrialResult, *, free: bool) -> float | None:
-    """The cost of one trial, including its judge; None: it is not known."""
+    """The cost of one trial, including its judge and its simulated user; None: it is not known."""
     agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
     if not agent and not free:
         return None
-    return None if any(usage.cost_usd is None for usage in (*agent, *trial.judge)) else known_cost(trial)
+    others = (*trial.judge, *trial.user)
+    return None if any(usage.cost_usd is None for usage in (*agent, *others)) else known_cost(trial)
 
 
 def known_cost(trial: TrialResult) -> float:
     """The sum of the costs of one trial that are known."""
     agent = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
-    return round(sum(usage.cost_usd or 0.0 for usage in (*agent, *trial.judge)), 12)
+    return round(sum(usage.cost_usd or 0.0 for usage in (*agent, *trial.judge, *trial.user)), 12)

@@ -17,6 +17,7 @@ from assay.agenteval.scoring.safety import SafetyInspector, SafetyResult, TrialF
 from assay.agenteval.scoring.safety_records import is_blocking
 from assay.agenteval.scoring.scoring import checks_of, context_of, score_of
 from assay.agenteval.scoring.task_checks import CheckedTrial, check_trial
+from assay.agents.conversation import converse, user_of
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import MAX_ATTEMPTS, Invocation, invoke
 from assay.agents.usage import MeteredProviders
@@ -77,6 +78,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     tools: int
     latency_ms: int
     judge: list[Usage]
+    user: list[Usage] = []  # of the model that plays the user
     score: float | None
     line: bytes  # the evidence: a TestCaseResult
     checked: CheckedTrial | None = None  # the checks beside the scorecard
@@ -114,6 +116,7 @@ class TrialRunner:
         self._line = b""
         self._checked: CheckedTrial | None = None
         self._judge: list[Usage] = []
+        self._user: list[Usage] = []
         self._seeds: tuple[MemoryEntry, ...] = ()
         self._invocation = self._open_invocation()
 
@@ -124,10 +127,7 @@ class TrialRunner:
     async def run(self) -> None:
         """Invoke the agent, then score its result."""
         try:
-            floor = self._environment.request.escalation
-            self._finish = await invoke(
-                self._environment.agent, self._task.input, self._invocation, min_confidence=floor
-            )
+            self._finish = await self._invoke()
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
             self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
@@ -146,6 +146,22 @@ class TrialRunner:
                 trial=self._unit.trial,
             )
 
+    async def _invoke(self) -> InvocationResult:
+        environment, extension = self._environment, extension_of(self._task)
+        floor = environment.request.escalation
+        if extension is None or extension.turns is UNSET:
+            return await invoke(environment.agent, self._task.input, self._invocation, min_confidence=floor)
+        judge = environment.judge.get("model_config")
+        user = user_of(extension.turns, environment.services.providers, judge, self._user)
+        return await converse(
+            environment.agent,
+            self._task.input,
+            self._invocation,
+            extension.turns,
+            user,
+            min_confidence=floor,
+        )
+
     def result(self, cut_short: Literal["stopped", "not begun"] | None = None) -> TrialResult:
         invocation, unit = self._invocation, self._unit
         state = cut_short or ("measured" if self._score is not None else "unmeasured")
@@ -162,6 +178,7 @@ class TrialRunner:
             tools=len(invocation.tools),
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
+            user=self._user,
             score=None if cut_short else self._score,
             line=redact_json(self._line),  # scored as it came, stored without secrets (openwop-contract §6.5)
             checked=None if cut_short else self._checked,
@@ -227,6 +244,11 @@ class TrialRunner:
             attempts = self._invocation.attempts
             cut = len(attempts) >= MAX_ATTEMPTS
             metadata[TOOL_CALLS] = calls_of(attempts, self._invocation.steps, cut=cut)
+        if extension is not None and (extension.checks or extension.turns is not UNSET):
+            metadata["trajectory"] = msgspec.to_builtins(self._invocation.steps)
+        if extension is not None and extension.turns is not UNSET:
+            metadata["turns"] = self._invocation.messages
+            metadata |= {"user_usage": usage_metadata(self._user, free=False)} if self._user else {}
         context = context_of(task, finish, metadata, checks)
         scorer = environment.plan.scorer_for(0, context)
         if self._fault is None and not scorer.waits:

@@ -30,6 +30,11 @@ def judge_node(task_id: str) -> str:
     return f"judge:{task_id}"
 
 
+def user_node(task_id: str) -> str:
+    """Of the model that plays the user."""
+    return f"user:{task_id}"
+
+
 def trial_events(trial: TrialResult, header: EvalHeader, start: str | None) -> tuple[list[PendingEvent], str]:
     """
     The events in order, and the id of the one that the trial's `eval.scored` points at: the decision, or else the end.
@@ -71,12 +76,13 @@ def trial_events(trial: TrialResult, header: EvalHeader, start: str | None) -> t
     )
     events.append(completed)
     cause = decided[0].id if decided else completed.id
-    judge = judge_node(trial.task_id)
+    others = ((judge_node(trial.task_id), trial.judge), (user_node(trial.task_id), trial.user))
     events += [
         PendingEvent(
-            type="provider.usage", payload=usage_payload(usage, judge), node_id=judge, causation_id=cause
+            type="provider.usage", payload=usage_payload(usage, other), node_id=other, causation_id=cause
         )
-        for usage in trial.judge
+        for other, usages in others
+        for usage in usages
     ]
     return events, cause
 

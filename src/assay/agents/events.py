@@ -11,6 +11,7 @@ from assay.protocol.agents import (
     InvocationResult,
     MemoryWriteStep,
     ReasoningStep,
+    SaidStep,
     Step,
     ToolCalled,
     ToolReturned,
@@ -82,16 +83,23 @@ def invocation_events(
                 payload = payloads.MemoryWritten(
                     memory_ref=step.memory_ref, memory_id=step.memory_id, node_id=node_id, agent_id=agent_id
                 )
-            case HandoffStep():
-                type = "agent.handoff"
-                payload = payloads.AgentHandoff(from_agent_id=agent_id, to_agent_id=step.to_agent_id)
-                content = {"reason": step.reason} if step.reason else {}
+            case HandoffStep() | SaidStep():
+                type, payload, content = _message(step, agent_id)
         id = event_id()
         if isinstance(step, ToolCalled):
             calls[step.call_id] = id
         yield PendingEvent(
             type=type, payload=payload, content=content, node_id=node_id, causation_id=points_at, id=id
         )
+
+
+def _message(step: HandoffStep | SaidStep, agent_id: str) -> tuple[str, payloads.Payload, dict[str, Any]]:
+    """What an agent says to another one, or what a user and an agent say to each other."""
+    if isinstance(step, SaidStep):
+        said = payloads.TurnSaid(agent_id=agent_id, role=step.role, turn=step.turn)
+        return "assay.turn.said", said, {"message": step.content}
+    handoff = payloads.AgentHandoff(from_agent_id=agent_id, to_agent_id=step.to_agent_id)
+    return "agent.handoff", handoff, {"reason": step.reason} if step.reason else {}
 
 
 def usage_payload(usage: Usage, node_id: str) -> payloads.ProviderUsage:

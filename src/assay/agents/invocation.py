@@ -4,7 +4,9 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -13,19 +15,19 @@ from msgspec.structs import replace
 from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
 from assay.agents.recording_memory import RecordingMemory
+from assay.agents.usage import valid_usage
 from assay.concurrency.foreign_code import exception_text
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
 from assay.ports import Limits
 from assay.ports.agents import RECORDED, Agent, Memory, Recorded, ToolBox, ToolFailure
 from assay.protocol.agents import (
-    MAX_TOKENS,
-    MAX_USD,
     AgentCard,
     HandoffStep,
     InvocationResult,
     Outcome,
     ReasoningStep,
+    SaidStep,
     Step,
     ToolAttempt,
     ToolCalled,
@@ -82,9 +84,7 @@ class Invocation:
         self.card, self.task_id, self.trial = card, task_id, trial
         self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
-        self.attempts: list[
-            ToolAttempt
-        ] = []  # for detectors: with secrets, and with the calls that were refused
+        self.attempts: list[ToolAttempt] = []  # for detectors: with secrets, and with refused calls
         self._toolbox: ToolBox = tools or FixtureTools()
         allowed = () if live and card.tools is None else card.tools
         self._allowed = None if allowed is None else frozenset(allowed)
@@ -96,6 +96,7 @@ class Invocation:
         self._seconds, self._end = seconds, math.inf
         self._closed: float | None = None
         self._calls = 0
+        self._messages: list[dict[str, Any]] = []
         self.fault: ForeignFault | TimeFault | None = None  # why this invocation cannot be measured
 
     async def open(self) -> None:
@@ -120,6 +121,26 @@ class Invocation:
     @property
     def remaining_seconds(self) -> float:
         return self._end - time.monotonic()
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """A copy: what an agent does to it changes no other turn."""
+        return deepcopy(self._messages)
+
+    def say(self, role: Literal["user", "assistant"], content: Any, turn: int) -> None:
+        """Add a message to the conversation, and to the record without its secrets."""
+        self._messages.append({"role": role, "content": content})
+        self.note(SaidStep(role=role, content=redact(content), turn=turn))
+
+    @contextmanager
+    def pause(self) -> Generator[None]:
+        """What happens meanwhile takes none of the agent's time."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            away = time.monotonic() - began
+            self._start, self._end = self._start + away, self._end + away
 
     @property
     def memory(self) -> RecordingMemory:
@@ -278,22 +299,6 @@ class Invocation:
         return self._toolbox.tools if isinstance(self._toolbox, FixtureTools) else ()
 
 
-def valid_usage(value: Any) -> Usage:
-    """Parse the usage that an agent reports. A ValueError says what is wrong: counts and costs are not below 0."""
-    try:
-        usage = msgspec.convert(value, Usage)
-    except msgspec.ValidationError as wrong:
-        raise ValueError(f"usage: {str(wrong).replace('Expected', 'expected')}") from None
-    cost = usage.cost_usd
-    if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
-        raise ValueError("usage: expected counts of tokens and a cost that are not below 0")
-    if max(usage.input_tokens, usage.output_tokens) > MAX_TOKENS:
-        raise ValueError(f"usage: expected counts of tokens of at most {MAX_TOKENS:,}")
-    if cost is not None and cost > MAX_USD:
-        raise ValueError(f"usage: expected a cost of at most {MAX_USD:,} US dollars")
-    return usage
-
-
 def _fits(form: re.Pattern[str], name: object) -> bool:
     """Whether a name from an agent may stand in an event: it has the form, and no secret."""
     if not isinstance(name, str) or not name.isprintable() or form.fullmatch(name) is None:
@@ -330,6 +335,17 @@ async def invoke(
     """
     await invocation.open()
     try:
+        finish = await answer_of(agent, task, invocation, grace=grace)
+    finally:
+        invocation.close()
+    return end_of(agent, finish, invocation, min_confidence)
+
+
+async def answer_of(
+    agent: Agent, task: Any, invocation: Invocation, *, grace: float = GRACE
+) -> InvocationResult:
+    """The answer of an agent in an open invocation. It is valid; its schemas are not looked at."""
+    try:
         async with asyncio.timeout(
             None if invocation.remaining_seconds == float("inf") else invocation.remaining_seconds + grace
         ):
@@ -347,13 +363,16 @@ async def invoke(
         if is_connection_error(surprise):
             raise NotMeasured(exception_text(surprise)) from surprise
         finish = InvocationResult(outcome="failed", error=exception_text(surprise))
-    finally:
-        invocation.close()
     if invocation.fault is not None:
         raise invocation.fault
-    return _error_text(
-        validate_result(agent.card, _valid_finish(finish), min_confidence, invocation.max_depth)
-    )
+    return _valid_finish(finish)
+
+
+def end_of(
+    agent: Agent, finish: InvocationResult, invocation: Invocation, min_confidence: float | None
+) -> InvocationResult:
+    """How an invocation ended, by the schema of the agent and its confidence."""
+    return _error_text(validate_result(agent.card, finish, min_confidence, invocation.max_depth))
 
 
 def _valid_finish(finish: InvocationResult) -> InvocationResult:

@@ -16,6 +16,7 @@ STEP_TYPES = {  # events of a log, by the type of the step that they record
     "provider.usage": "used",
     "memory.written": "wrote",
     "agent.handoff": "handed-off",
+    "assay.turn.said": "said",
 }
 
 
@@ -69,7 +70,7 @@ def steps_of_events(events: Iterable[JSON], times: list[int]) -> list[JSON]:
 
 def _is_step(event: JSON) -> bool:
     seed = event["type"] == "memory.written" and event["payload"].get("memoryRef") == "seeds"
-    judge = str(event.get("nodeId", "")).startswith("judge:")
+    judge = str(event.get("nodeId", "")).startswith(("judge:", "user:"))
     return event["type"] in STEP_TYPES and not seed and not judge
 
 
@@ -79,6 +80,7 @@ def step_of(event: JSON) -> JSON:
     names: dict[str, str] = {
         "toolName": "tool", "callId": "call_id", "durationMs": "duration_ms", "reasoning": "text",
         "memoryId": "memory_id", "toAgentId": "to_agent_id", "memoryRef": "memory_ref",
+        "message": "content",
     }  # fmt: skip
     step: JSON = {"type": STEP_TYPES[event["type"]]}
     step |= {names.get(name, name): value for name, value in payload.items()}

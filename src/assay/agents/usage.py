@@ -1,7 +1,12 @@
 """Meters the usage of model calls."""
 
+import math
+from typing import Any
+
+import msgspec
+
 from assay.ports import Completion, CompletionRequest, Config, Embed, Model, Providers
-from assay.protocol.agents import Usage
+from assay.protocol.agents import MAX_TOKENS, MAX_USD, Usage
 from assay.protocol.redaction import safe_name
 
 
@@ -50,3 +55,19 @@ def usage_of(reply: Completion) -> Usage:
         cost_usd=reply.cost_usd,
         cached=reply.cached,
     )
+
+
+def valid_usage(value: Any) -> Usage:
+    """Parse the usage that an agent reports. A ValueError says what is wrong: counts and costs are not below 0."""
+    try:
+        usage = msgspec.convert(value, Usage)
+    except msgspec.ValidationError as wrong:
+        raise ValueError(f"usage: {str(wrong).replace('Expected', 'expected')}") from None
+    cost = usage.cost_usd
+    if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
+        raise ValueError("usage: expected counts of tokens and a cost that are not below 0")
+    if max(usage.input_tokens, usage.output_tokens) > MAX_TOKENS:
+        raise ValueError(f"usage: expected counts of tokens of at most {MAX_TOKENS:,}")
+    if cost is not None and cost > MAX_USD:
+        raise ValueError(f"usage: expected a cost of at most {MAX_USD:,} US dollars")
+    return usage

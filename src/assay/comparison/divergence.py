@@ -13,6 +13,7 @@ COMPARED = {  # the members of a step that make it another step, by its type
     "tool-called": ("tool", "inputs"),
     "tool-returned": ("tool", "outcome", "error", "status"),
     "handed-off": ("to_agent_id",),
+    "said": ("role", "content"),
     "wrote": ("memory_id", "memory_ref"),
 }  # what the agent says to itself, its usage, ids and times are not compared
 

@@ -64,6 +64,14 @@ class AgentContext(Protocol):
         ...
 
     @property
+    def messages(self) -> Sequence[Mapping[str, Any]]:
+        """
+        The conversation of a task with turns, `{"role": "user" | "assistant", "content": …}`, with the message to
+        answer as the last; empty for a task without turns.
+        """
+        ...
+
+    @property
     def memory(self) -> Memory: ...
 
     @property

@@ -38,6 +38,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     memory: MemoryShape = MemoryShape()
     takes_tools: bool = True  # it can call tools through the host (openwop-contract §6.3)
     takes_memory: bool = True
+    takes_turns: bool = False  # it reads the conversation (`context.messages`), so that a user can answer it
     threshold: float | None = None  # below this confidence it escalates
     requires: tuple[str, ...] = ()  # capabilities of the host (RFC 0092)
     optional_peers: dict[str, str] = {}  # capabilities that its pack can do without (RFC 0072)
@@ -133,7 +134,15 @@ class HandoffStep(TimedStep, frozen=True, kw_only=True, tag="handed-off"):
     reason: str = ""
 
 
-Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep | HandoffStep
+class SaidStep(TimedStep, frozen=True, kw_only=True, tag="said"):
+    """A message of a conversation. `turn` counts from 1: a message of the user, then the answer of the agent."""
+
+    role: Literal["user", "assistant"]
+    content: Any
+    turn: int
+
+
+Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep | HandoffStep | SaidStep
 
 
 class InvocationResult(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
-from assay.protocol.evaluation import CallMatch, CallPattern
+from assay.protocol.evaluation import CallMatch, CallPattern, Check
 
 MEMBER = "x-assay"
 
@@ -48,12 +48,37 @@ class FixtureRule(_Closed, frozen=True, kw_only=True):
         return CallPattern(tool=self.tool, **msgspec.structs.asdict(self.match))
 
 
+MAX_TURNS = 10  # of a conversation that says no other number
+
+
+class SimulatedUser(_Closed, frozen=True, kw_only=True):
+    """A user that a model plays."""
+
+    persona: Annotated[str, msgspec.Meta(min_length=1)]
+    goal: Annotated[str, msgspec.Meta(min_length=1)]
+    stop: str = ""  # when the conversation is over
+    model: str = ""  # PROVIDER:MODEL; that of the judge without it
+
+
+class Turns(_Closed, frozen=True, kw_only=True):
+    """What the user says after the input of a task: fixed messages, or what a simulated user answers."""
+
+    messages: tuple[Any, ...] = ()
+    user: SimulatedUser | UnsetType = UNSET
+    max: Annotated[int, msgspec.Meta(ge=1, le=100)] | UnsetType = UNSET  # turns of a simulated user
+
+
 class TaskExtension(_Closed, frozen=True, kw_only=True):
-    """What assay has of a task beside OpenWOP: expectations on its calls, and answers of tools by their arguments."""
+    """
+    What assay has of a task beside OpenWOP: expectations on its calls, checks of its trial, answers of tools by their
+    arguments, and turns of a conversation.
+    """
 
     must_call: tuple[CallPattern, ...] = ()
     must_not_call: tuple[CallPattern, ...] = ()
+    checks: tuple[Check, ...] = ()
     fixtures: tuple[FixtureRule, ...] = ()
+    turns: Turns | UnsetType = UNSET
 
     @property
     def expects_calls(self) -> bool:

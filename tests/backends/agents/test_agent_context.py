@@ -14,8 +14,8 @@ from msgspec import UNSET
 
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.handoff import task_problems, validate_result
-from assay.agents.invocation import Invocation, invoke, valid_usage
-from assay.agents.usage import usage_of
+from assay.agents.invocation import Invocation, invoke
+from assay.agents.usage import usage_of, valid_usage
 from assay.backends.agents.frames import apply_note, handle, read_end, read_frame
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
 from assay.ports import Completion

@@ -22,6 +22,7 @@ TAKES_NONE = {  # why, or what to do, by the kind of agent
 }
 
 
+NO_TURNS = {"callable": ": add a parameter `ctx` to its function, and read ctx.messages"}
 SELECTED = "tasks"  # the member of a request with the tasks that it selects
 NAMED = 10  # tasks that a refusal names
 
@@ -60,6 +61,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
     _check_judge(facts, tasks)
     _check_tools(card, tasks, live=live or request.record)
     _check_record(request, card)
+    _check_turns(card, tasks)
     for mode in modes:
         MODES[mode].check_last(request, facts, suite, tasks)
     _check_handoff(card, tasks)
@@ -228,6 +230,15 @@ def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
             message = f"these tasks have fixtures for {what}, and agent {card.agent_id} takes no {what}"
             reason = TAKES_NONE.get(card.kind, "").format(what=what)
             raise EvalRefused(Problem("tasks", message + reason), tasks=affected)
+
+
+def _check_turns(card: AgentCard, tasks: Tasks) -> None:
+    """A conversation needs an agent that reads it."""
+    affected = [task.task_id for task in tasks if (found := extension_of(task)) and found.turns]
+    if affected and not card.takes_turns:
+        what = NO_TURNS.get(card.kind, f": an agent of the kind {card.kind} answers one message")
+        message = f"these tasks have turns, and agent {card.agent_id} does not read a conversation{what}"
+        raise EvalRefused(Problem("tasks", message), tasks=affected)
 
 
 def _check_record(request: EvalRequest, card: AgentCard) -> None:

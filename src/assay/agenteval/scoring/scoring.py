@@ -18,7 +18,7 @@ from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import CheckResult
-from assay.protocol.suite_extension import extension_of
+from assay.protocol.suite_extension import TaskExtension, extension_of
 
 PASS_SCORE = 0.7  # if the suite has none
 ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})
@@ -53,7 +53,6 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
     gates = [Check(type="json_schema", arguments={"value": "$.output.value", "schema": card.return_schema})]
     if not has_answer(finish):
         return gates if handed and finish.schema_validated is False else [ENDED]
-    calls = extension_of(task)
     expected = task.expected
     assert expected.match is not UNSET or expected.rubric is not UNSET
     scorer = (
@@ -61,11 +60,14 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
         if expected.match is not UNSET
         else judge_check(len(expected.rubric or ()), judge)
     )
-    return [
-        *(gates if handed else []),
-        *([calls_check(calls)] if calls and calls.expects_calls else []),
-        scorer,
-    ]
+    return [*(gates if handed else []), *own_checks(extension_of(task)), scorer]
+
+
+def own_checks(extension: TaskExtension | None) -> list[Check]:
+    """The checks that a suite has in `x-assay` for a task: each must hold."""
+    if extension is None:
+        return []
+    return [*([calls_check(extension)] if extension.expects_calls else []), *extension.checks]
 
 
 def golden_check(match: Match, result: Any) -> Check:
@@ -104,13 +106,19 @@ def score_of(task: EvalTask, results: list[CheckResult]) -> float | None:
     if any(result.status != "completed" for result in results):
         return None
     *gates, last = results
-    if any(gate.results.get("passed") is not True for gate in gates):
+    if any(not _holds(gate.results) for gate in gates):
         return 0.0
     if last.check_type == "llm_judge" and task.expected.rubric is not UNSET:
         return rubric_score(
             task.expected.rubric, criteria_met(last.results["response"], len(task.expected.rubric))
         )
     return 1.0 if last.results.get("passed") is True else 0.0
+
+
+def _holds(results: JSON) -> bool:
+    """Whether a check passed: by itself, or by the answer of a judge."""
+    response = results.get("response")
+    return results.get("passed", response.get("passed") if is_object(response) else None) is True
 
 
 def bar_of(kind: str, pass_score: float) -> float:

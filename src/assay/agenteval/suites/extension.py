@@ -23,7 +23,7 @@ from assay.protocol.suite_extension import (
 from assay.protocol.validation_messages import problems_in
 
 LISTS = ("must_call", "must_not_call")
-MEMBERS = (*LISTS, "fixtures")
+MEMBERS = (*LISTS, "checks", "fixtures", "turns")
 LIVE = "live-shadow"  # the one mode without fixtures
 NAMED = 10  # tasks that a refusal names
 SHOWN = 500  # problems
@@ -43,8 +43,8 @@ def not_here(extension: Any) -> list[Problem]:
     more = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
     named = f" of {', '.join(str(id)[:100] for id in ids[:NAMED])}{more}" if ids else ""
     message = (
-        f"expectations or fixtures{named} that only assay on this machine knows: `assay run`, assay.run_suite and"
-        " pytest take them, packs and servers do not; remove the member"
+        f"expectations, fixtures or turns{named} that only assay on this machine knows: `assay run`,"
+        " assay.run_suite and pytest take them, packs and servers do not; remove the member"
     )
     return [Problem(MEMBER, message)]
 
@@ -91,6 +91,7 @@ def extend(suite: AgentEvalSuite, extension: Any) -> ExtendedSuite:
             problems.append(Problem(place, f"expected {', '.join(MEMBERS[:-1])} or {MEMBERS[-1]}, got none"))
         else:
             problems += _problems(expected, tasks[id], place, live=set(suite.modes) == {LIVE})
+            problems += _turn_problems(expected, f"{place}.turns")
             problems += _fixture_problems(expected.fixtures, f"{place}.fixtures")
     if problems:
         raise InvalidRequest(problems)
@@ -152,6 +153,17 @@ def _fixture_problems(rules: Sequence[FixtureRule], place: str) -> Iterator[Prob
             yield Problem(f"{place}[{at}]", message)
         elif rule.match is UNSET and rule.call is UNSET:
             complete[rule.tool] = at
+
+
+def _turn_problems(extension: TaskExtension, place: str) -> Iterator[Problem]:
+    turns = extension.turns
+    if turns is UNSET:
+        return
+    if bool(turns.messages) == (turns.user is not UNSET):
+        got = "both" if turns.messages else "neither"
+        yield Problem(place, f"expected messages or a user, got {got}")
+    elif turns.messages and turns.max is not UNSET:
+        yield Problem(f"{place}.max", "expected a user with it: fixed messages have their own number")
 
 
 def _covers(forbidden: CallPattern, needed: CallPattern) -> bool:

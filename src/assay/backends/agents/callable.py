@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -92,6 +92,10 @@ class SyncAgentContext:
     @property
     def remaining_seconds(self) -> float:
         return self._context.remaining_seconds
+
+    @property
+    def messages(self) -> Sequence[Mapping[str, Any]]:
+        return self._context.messages
 
     @property
     def tools(self) -> Sequence[ToolSpec]:

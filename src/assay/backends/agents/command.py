@@ -83,6 +83,7 @@ class CommandAgent:
 
     def _task_frame(self, task: Any, context: AgentContext) -> dict[str, Any]:
         frame = {"type": "task", "task": task, "invocationId": context.invocation_id}
+        frame |= {"messages": list(context.messages)} if context.messages else {}
         frame |= {"tools": tool_specs(context.tools)} if self.card.takes_tools else {}
         return frame | {"memory": self.card.takes_memory}
 

@@ -123,7 +123,7 @@ class ConfiguredAgents:
             env = self._expand_table(config.env, f"{path}.env")
             return CommandAgent(card, config.target, env=env, seconds=config.timeout)
         if config.kind == "recorded":
-            card = msgspec.structs.replace(card, takes_tools=False, takes_memory=False)
+            card = msgspec.structs.replace(card, takes_tools=False, takes_memory=False, takes_turns=False)
             return RecordedAgent(card, config.target, path)
         return self._http(card, config, path)
 
@@ -226,6 +226,7 @@ def _card(agent_id: str, config: AgentConfig, path: str) -> AgentCard:
         memory=config.memory or MemoryShape(),
         takes_tools=config.takes_tools is not False,
         takes_memory=config.takes_memory is not False,
+        takes_turns=config.kind in ("http", "command"),
         threshold=config.threshold,
         criteria=config.criteria,
         task_schema=schema("task_schema", config.task_schema),

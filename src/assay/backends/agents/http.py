@@ -137,7 +137,7 @@ class HttpSessions:
 
 class HttpAgent:
     """
-    POSTs `{task, invocationId, callback?, tools?, memory?}` and reads `{result}`, `{error}` or `{refused}`.
+    POSTs `{task, invocationId, messages?, callback?, tools?, memory?}` and reads `{result}`, `{error}` or `{refused}`.
 
     A 500, 400 or 422, and an invalid 2xx, are the agent's own failure. If the agent is unreachable, forbidden or
     throttled, the request is repeated unless the agent has called back already; then it is a fault, and nothing was
@@ -172,6 +172,7 @@ class HttpAgent:
     async def _invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         state = self._sessions.state()
         request: dict[str, Any] = {"task": task, "invocationId": context.invocation_id}
+        request |= {"messages": list(context.messages)} if context.messages else {}
         if not (self.card.takes_tools or self.card.takes_memory):
             return await self._ask(state, request, None, context)
         address, visit = await state.callbacks.open(context)

@@ -219,6 +219,9 @@ def step_text(step: JSON, *, live: bool) -> str:
             return f"{step['tool']} answers ({source}): {_step_content(step, 'outcome')}"
         case "used":
             return f"model {usage_text(step['usage'])}"
+        case "said":
+            who = "user" if step.get("role") == "user" else "agent"
+            return f"turn {step.get('turn')}, {who}: {_step_content(step, 'content')}"
         case "reasoned":
             return f"reasons: {step.get('text', NOT_STORED)}"
         case "wrote":

@@ -220,6 +220,8 @@ def step_line(step: JSON) -> str:
             if is_object(error := step.get("error")):
                 return f"{step.get('tool')} fails: {_short(error.get('message', error))}"
             return f"{step.get('tool')} answers {_short(step.get('outcome'))}"
+        case "said":
+            return f"{'user' if step.get('role') == 'user' else 'agent'} says {_short(step.get('content'))}"
         case "handed-off":
             return f"hands off to {step.get('to_agent_id')}"
         case _:

@@ -158,6 +158,7 @@ EVENTS: dict[str, type[Payload]] = {
     "eval.scored": events.EvalScored,
     "eval.completed": events.EvalCompleted,
     "assay.trial.ended": events.TrialEnded,
+    "assay.turn.said": events.TurnSaid,
     "agent.invocation.started": events.InvocationStarted,
     "agent.invocation.completed": events.InvocationCompleted,
     "agent.reasoned": events.AgentReasoned,

@@ -168,7 +168,13 @@ def agent_of(card: AgentCard, value: Any, path: str, *, seconds: float | None = 
     if subject is None:
         return _plain_agent(card, value, path, seconds)
     can = subject.adapter.capabilities
-    card = replace(card, kind=subject.adapter.framework, takes_tools=can.tool_calls, takes_memory=False)
+    card = replace(
+        card,
+        kind=subject.adapter.framework,
+        takes_tools=can.tool_calls,
+        takes_memory=False,
+        takes_turns=can.multi_turn,
+    )
     return FrameworkAgent(card, subject, factory=factory, seconds=seconds)
 
 
@@ -182,7 +188,12 @@ def _plain_agent(card: AgentCard, value: Any, path: str, seconds: float | None) 
         value, agent = getattr(value, method), ObjectAgent
         card = replace(card, kind="object")
     takes = takes_context(value, path)
-    return agent(replace(card, takes_tools=takes, takes_memory=takes), value, seconds=seconds, path=path)
+    return agent(
+        replace(card, takes_tools=takes, takes_memory=takes, takes_turns=takes),
+        value,
+        seconds=seconds,
+        path=path,
+    )
 
 
 def _makes_agents(value: Any) -> bool:

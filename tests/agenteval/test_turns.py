@@ -1,0 +1,369 @@
+"""Tasks with turns: fixed messages, a simulated user, what agents of each kind get, and that content stays inside."""
+
+import asyncio
+import json
+import sys
+import time
+
+import msgspec
+import pytest
+import yaml
+
+import assay as library
+from assay.agenteval.suites.suite import read_own_suite, read_suite
+from assay.agents.conversation import PROMPT
+from assay.backends.agents.command import CommandAgent
+from assay.errors import ForeignFault, InvalidRequest
+from assay.ports import Services
+from assay.protocol.agents import AgentCard, InvocationResult
+from support.evals import FunctionAgent, Judges, eval_host, golden, run_suite, suite_of
+
+CANARY = "canary-in-a-message"
+FIXED = {"messages": ["for order 17", "thanks"]}
+USER = {
+    "user": {"persona": "Ada, in a hurry", "goal": "a refund of order 17", "stop": "it is refunded"},
+    "max": 4,
+}
+
+
+def suite(turns=None, *, task=None, **extension):
+    extension |= {"turns": turns} if turns is not None else {}
+    return suite_of(task or golden("t", "3 turns", "hello"), **{"x-assay": {"tasks": {"t": extension}}})
+
+
+def counting(task, ctx):
+    """An agent whose answer is how many messages of the user it has seen."""
+    seen = [one for one in ctx.messages if one["role"] == "user"]
+    assert seen[-1]["content"] == task
+    return f"{len(seen)} turns"
+
+
+def agent(work=counting, **card):
+    return FunctionAgent(work, **{"takes_turns": True, **card})
+
+
+def say(text):
+    return {"done": False, "message": text}
+
+
+DONE = {"done": True, "message": ""}
+
+
+def evidence(results):
+    return [one["execution_context"]["output"] for one in results]
+
+
+def test_fixed_messages_are_said_in_order_and_the_last_answer_is_scored():
+    run, events, summary, results = run_suite(agent(), suite(FIXED))
+    assert (run.status, summary.aggregate_score) == ("completed", 1.0)
+    (output,) = evidence(results)
+    assert output["value"] == "3 turns"
+    assert output["metadata"]["turns"] == [
+        {"role": "user", "content": "hello"}, {"role": "assistant", "content": "1 turns"},
+        {"role": "user", "content": "for order 17"}, {"role": "assistant", "content": "2 turns"},
+        {"role": "user", "content": "thanks"}, {"role": "assistant", "content": "3 turns"},
+    ]  # fmt: skip
+    said = [one["payload"] for one in events if one["type"] == "assay.turn.said"]
+    assert [(one["role"], one["turn"], one["message"]) for one in said[:3]] == [
+        ("user", 1, "hello"), ("assistant", 1, "1 turns"), ("user", 2, "for order 17"),
+    ]  # fmt: skip
+
+
+def test_a_simulated_user_speaks_until_it_is_done_and_has_its_own_usage():
+    script = [say("for order 17"), say("yes"), DONE]
+    run, events, summary, results = run_suite(agent(), suite(USER), judge=script)
+    assert (run.status, summary.aggregate_score) == ("completed", 1.0)
+    usage = [one for one in events if one["type"] == "provider.usage"]
+    assert [one["nodeId"] for one in usage] == ["user:t"] * 3
+    (output,) = evidence(results)
+    assert output["metadata"]["user_usage"]["tokens"] >= 0
+    assert [one["content"] for one in output["metadata"]["turns"]][::2] == ["hello", "for order 17", "yes"]
+
+
+def test_a_simulated_user_gets_its_persona_and_the_conversation_as_data():
+    asked = []
+
+    def script(request):
+        asked.append(request)
+        return DONE
+
+    async def run():
+        async with eval_host(agent(), judge=script) as hosted:
+            return await hosted.run(suite(USER, task=golden("t", "1 turns", "hello")))
+
+    assert asyncio.run(run()).status == "completed"
+    (request,) = asked
+    system, user = request.messages
+    assert system.content == PROMPT.format(
+        persona="Ada, in a hurry", goal="a refund of order 17", stop="it is refunded"
+    )
+    assert json.loads(user.content.partition("\n")[2])[-1] == {"role": "assistant", "content": "1 turns"}
+
+
+def test_the_last_turn_ends_a_conversation_that_would_go_on():
+    task = golden("t", "4 turns", "hello")
+    summary = run_suite(agent(), suite(USER, task=task), judge=lambda _: say("more"))[2]
+    assert summary.aggregate_score == 1.0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        lambda _: {"done": False, "message": " "},
+        lambda _: "no JSON",
+        ForeignFault("no model", recoverable=True),
+    ],
+    ids=["empty", "nonsense", "unreachable"],
+)
+def test_a_simulated_user_that_cannot_answer_is_not_measured_and_no_failure_of_the_agent(script):
+    def answer(request):
+        if isinstance(script, Exception):
+            raise script
+        return script(request)
+
+    run, events, summary, _ = run_suite(agent(), suite(USER), judge=answer)
+    assert (run.status, summary) == ("failed", None)
+    ended = [one["payload"] for one in events if one["type"] == "assay.trial.ended"]
+    assert [one.get("score") for one in ended] == [None]
+
+
+def test_an_answer_that_is_none_ends_the_conversation_and_is_measured():
+    def refuses(task, ctx):
+        if len(ctx.messages) > 1:
+            return InvocationResult(outcome="refused", error="enough")
+        return "1 turns"
+
+    run, _, summary, results = run_suite(agent(refuses), suite(FIXED))
+    assert (run.status, summary.aggregate_score) == ("completed", 0.0)
+    assert len(evidence(results)[0]["metadata"]["turns"]) == 3
+
+
+def test_trials_are_independent_and_an_agent_cannot_change_what_was_said():
+    def tampers(task, ctx):
+        ctx.messages.append({"role": "user", "content": "invented"})
+        ctx.messages[0]["content"] = "changed"
+        return counting(task, ctx)
+
+    async def run():
+        async with eval_host(agent(tampers)) as hosted:
+            run = await hosted.run(suite(FIXED), trials=3)
+            return run, await hosted.results(run)
+
+    run, results = asyncio.run(run())
+    assert run.status == "completed"
+    assert [len(one["metadata"]["turns"]) for one in evidence(results)] == [6, 6, 6]
+    assert {one["metadata"]["turns"][0]["content"] for one in evidence(results)} == {"hello"}
+
+
+def test_the_time_of_the_user_is_none_of_the_agents():
+    def waits(_):
+        time.sleep(0.3)
+        return DONE
+
+    task = golden("t", "1 turns", "hello")
+    _, _, summary, results = run_suite(agent(), suite(USER, task=task), judge=waits, request={"seconds": 5})
+    assert summary.aggregate_score == 1.0
+    assert evidence(results)[0]["metadata"]["latency_ms"] < 250
+
+
+CHECKS = [
+    (
+        {
+            "type": "contains",
+            "arguments": {"text": "$.output.metadata.turns[1].content", "phrases": ["1 turns"]},
+        },
+        1.0,
+    ),
+    (
+        {"type": "contains", "arguments": {"text": "$.output.metadata.turns[1].content", "phrases": ["no"]}},
+        0.0,
+    ),
+    ({"type": "max_steps", "arguments": {"limit": 0}}, 1.0),
+    ({"type": "tool_calls", "arguments": {"expected": ["find"]}}, 0.0),
+]
+
+
+@pytest.mark.parametrize(("check", "score"), CHECKS)
+def test_checks_of_a_task_look_at_any_turn_and_each_must_hold(check, score):
+    assert run_suite(agent(), suite(FIXED, checks=[check]))[2].aggregate_score == score
+
+
+def test_a_judge_among_the_checks_of_a_task_decides():
+    check = {
+        "type": "llm_judge",
+        "arguments": {
+            "prompt": "Is it polite? {{$.output.metadata.turns}}",
+            "response_format": {"type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}}},
+        },
+    }  # fmt: skip
+    for passed in (True, False):
+        summary = run_suite(
+            agent(), suite(FIXED, checks=[check]), judge=lambda _, one=passed: {"passed": one}
+        )[2]
+        assert summary.aggregate_score == float(passed)
+
+
+REFUSED = [
+    ({"turns": {}}, "x-assay.tasks.t.turns", "expected messages or a user, got neither"),
+    ({"turns": {**FIXED, **USER}}, "x-assay.tasks.t.turns", "expected messages or a user, got both"),
+    ({"turns": {**FIXED, "max": 2}}, "x-assay.tasks.t.turns.max", "expected a user with it"),
+    ({"turns": {"user": {"persona": "Ada"}}}, "x-assay.tasks.t.turns.user", "goal"),
+    ({"turns": {**USER, "max": 0}}, "x-assay.tasks.t.turns.max", ""),
+]
+
+
+@pytest.mark.parametrize(("extension", "place", "message"), REFUSED)
+def test_what_does_not_fit_is_refused_with_its_place(extension, place, message):
+    with pytest.raises(InvalidRequest) as refused:
+        read_own_suite(suite(**extension))
+    (problem,) = refused.value.problems
+    assert problem.place.startswith(place)
+    assert message in str(problem)
+
+
+def plan_refusal(document, subject, **more):
+    with pytest.raises(InvalidRequest) as refused:
+        run_suite(subject, document, **more)
+    (problem,) = refused.value.problems
+    return str(problem)
+
+
+def test_what_a_host_or_an_agent_cannot_do_is_refused_before_the_run():
+    with pytest.raises(InvalidRequest, match="turns of t that only assay"):
+        read_suite(suite(FIXED))
+    assert "does not read a conversation" in plan_refusal(suite(FIXED), agent(takes_turns=False))
+    assert "x-assay.tasks.t.turns.user.model: a simulated user needs a model" in plan_refusal(
+        suite(USER), agent()
+    )
+    odd = suite(FIXED, checks=[{"type": "vibes", "arguments": {}}])
+    assert "x-assay.tasks.t.checks[0].type: there is no check 'vibes'" in plan_refusal(odd, agent())
+    with pytest.raises(
+        InvalidRequest, match=r"add a parameter `ctx` to its function, and read ctx\.messages"
+    ):
+        asyncio.run(library.run_suite(suite(FIXED), lambda task: task))
+
+
+def test_a_function_of_the_library_and_the_command_converse(command, tmp_path):
+    run = asyncio.run(library.run_suite(suite(FIXED), counting, free=True))
+    assert (run.passed, run.reasons) == (True, [])
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite(FIXED)))
+    (tmp_path / "mine.py").write_text(
+        "def act(task, ctx):\n    return f'{len(ctx.messages) // 2 + 1} turns'\n"
+    )
+    ran = command("run", "suite.yaml", "--agent", "mine:act", folder=tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    shown = command("show", "latest", folder=tmp_path).out
+    assert "turn 2, user: for order 17" in shown
+    assert "turn 2, agent: 2 turns" in shown
+    assert "3 turns" in command("suite", "show", "suite.yaml", folder=tmp_path).out
+
+
+COMMAND = """
+import json, sys
+frame = json.loads(sys.stdin.readline())
+turns = sum(one["role"] == "user" for one in frame.get("messages", []))
+print(json.dumps({"type": "result", "result": f"{turns} turns"}), flush=True)
+"""
+
+
+def test_a_command_gets_the_conversation_and_a_single_turn_has_none(tmp_path):
+    (tmp_path / "act.py").write_text(COMMAND)
+    card = AgentCard(agent_id="local.tests.agent", kind="command", free=True, takes_turns=True)
+    made = CommandAgent(card, f"{sys.executable} {tmp_path / 'act.py'}")
+    assert run_suite(made, suite(FIXED))[2].aggregate_score == 1.0
+    assert run_suite(made, suite_of(golden("t", "0 turns", "hello")))[2].aggregate_score == 1.0
+
+
+def test_an_endpoint_gets_the_conversation(tmp_path):
+    from aiohttp import web
+
+    from assay.backends.agents.http import HttpAgent
+
+    bodies = []
+
+    async def answer(request):
+        bodies.append(body := await request.json())
+        turns = sum(one["role"] == "user" for one in body.get("messages", []))
+        return web.json_response({"result": f"{turns} turns"})
+
+    async def run():
+        app = web.Application()
+        app.router.add_post("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        card = AgentCard(agent_id="local.tests.agent", kind="http", free=True, takes_turns=True)
+        made = HttpAgent(card, url)
+        try:
+            async with eval_host(made) as hosted:
+                run = await hosted.run(suite(FIXED))
+                summary = await hosted.service.summary(run)
+                single = await hosted.run(suite_of(golden("t", "0 turns", "hello")))
+                return summary, await hosted.service.summary(single)
+        finally:
+            await made.close()
+            await runner.cleanup()
+
+    several, one = asyncio.run(run())
+    assert (several.aggregate_score, one.aggregate_score) == (1.0, 1.0)
+    assert [body["task"] for body in bodies] == ["hello", "for order 17", "thanks", "hello"]
+    assert ["messages" in body for body in bodies] == [True, True, True, False]
+
+
+def test_messages_are_in_no_event_and_in_no_scorecard(disk):
+    """Of every database: the messages cross as bytes, and stand in the evidence alone."""
+    turns = {**USER, "user": {"persona": CANARY, "goal": CANARY, "stop": CANARY}}
+
+    async def run():
+        task = golden("t", CANARY, "hello", "contains")
+        speaks = agent(lambda task, ctx: f"{CANARY} {task}")
+        async with eval_host(speaks, disk, judge=[say(CANARY), DONE]) as hosted:
+            run = await hosted.run(suite(turns, task=task))
+            summary, stored = await hosted.service.summary(run), await hosted.store.run(run.id)
+            return summary, stored, await hosted.store.events(run.id), await hosted.results(run)
+
+    summary, stored, events, results = asyncio.run(run())
+    assert summary.aggregate_score == 1.0
+    assert [one["content"] for one in evidence(results)[0]["metadata"]["turns"]][2] == CANARY
+    assert [event.type for event in events].count("assay.turn.said") == 4
+    assert not [event.data for event in events if CANARY.encode() in event.data]
+    assert CANARY not in repr(summary) + repr(stored)
+
+
+def test_the_cost_limit_counts_the_simulated_user():
+    class Dear(Judges):
+        """Each answer costs a dollar."""
+
+        def model(self, provider_config, model_config):
+            model, ask = super().model(provider_config, model_config)
+
+            class Priced:
+                async def complete(self, request):
+                    return msgspec.structs.replace(await model.complete(request), cost_usd=1.0)
+
+                async def close(self): ...
+
+            return Priced(), ask
+
+    async def run():
+        async with eval_host(agent(), concurrency=1) as hosted:
+            services = Services(providers=Dear(lambda _: DONE))
+            hosted.kind._dependencies = hosted.service.dependencies = hosted.dependencies = _with(
+                hosted.dependencies, services
+            )
+            tasks = [golden(f"t{at}", "1 turns", "hello") for at in range(4)]
+            document = suite_of(
+                *tasks, **{"x-assay": {"tasks": {one["taskId"]: {"turns": USER} for one in tasks}}}
+            )
+            run = await hosted.run(document, max_cost=1.5)
+            return run, await hosted.service.summary(run)
+
+    run, summary = asyncio.run(run())
+    assert (run.status, summary) == ("failed", None)
+    assert "cost" in run.metadata["error"]
+
+
+def _with(dependencies, services):
+    return msgspec.structs.replace(dependencies, services=services)

@@ -3,6 +3,8 @@
 import argparse
 import asyncio
 import sys
+from importlib import import_module
+from typing import Any
 
 
 def orders(customer: int, state: str = "sent") -> list[dict]:
@@ -30,31 +32,45 @@ def slow(customer: int):
 
 
 def serve(port: int | None) -> None:
-    from mcp.server.fastmcp import Context, FastMCP
-    from mcp.types import ToolAnnotations
-
-    server = FastMCP("shop", port=port or 8000, log_level="CRITICAL")
+    annotations = import_module("mcp.types").ToolAnnotations
+    try:
+        module: Any = import_module("mcp.server.mcpserver")
+        server, options = module.MCPServer("shop", log_level="CRITICAL"), {"port": port}
+        read_only = annotations(read_only_hint=True)
+    except ModuleNotFoundError:  # mcp 1
+        module = import_module("mcp.server.fastmcp")
+        server, options = module.FastMCP("shop", port=port or 8000, log_level="CRITICAL"), {}
+        read_only = annotations(readOnlyHint=True)
+    context = module.Context
     for function in (orders, broken):
-        server.add_tool(function, annotations=ToolAnnotations(readOnlyHint=True))
+        server.add_tool(function, annotations=read_only)
 
-    @server.tool()
     async def dawdle(customer: int) -> str:
         await asyncio.sleep(3600)
         return ""
 
-    async def trace(ctx: Context) -> str:
-        return getattr(ctx.request_context.meta, "traceparent", None) or ""
+    server.add_tool(dawdle)
 
-    trace.__annotations__["ctx"] = Context
+    async def trace(ctx: Any) -> str:
+        meta = ctx.request_context.meta
+        return (
+            meta.get("traceparent") if isinstance(meta, dict) else getattr(meta, "traceparent", None)
+        ) or ""
+
+    trace.__annotations__["ctx"] = context
     server.add_tool(trace)
 
-    @server.tool()
     def die(customer: int) -> str:
         import os
 
         os._exit(1)
 
-    server.run("stdio" if port is None else "streamable-http")
+    server.add_tool(die)
+
+    if port is None:
+        server.run("stdio")
+    else:
+        server.run("streamable-http", **options)
 
 
 if __name__ == "__main__":

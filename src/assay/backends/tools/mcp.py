@@ -5,17 +5,22 @@ import os
 import shlex
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
 from typing import Any, cast
 
-import httpx  # comes with the SDK
 import mcp  # an extra: `from_settings.py` imports this file on demand
 from anyio import ClosedResourceError
 from mcp import types
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from assay.backends.models.key_scrubbing import HiddenWords
+from assay.backends.tools.mcp_sdk import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
+    McpError,
+    http_streams,
+    member,
+    read_timeout,
+)
 from assay.errors import ForeignFault
 from assay.ports.agents import ToolFailure
 from assay.ports.config import McpServer
@@ -23,8 +28,6 @@ from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import ToolSpec
 
 SAID = 300
-REQUEST_TIMEOUT = 408  # as the SDK says it
-CONNECTION_CLOSED = types.CONNECTION_CLOSED
 
 
 class Session:
@@ -73,11 +76,7 @@ class Session:
     async def _streams(self) -> AsyncGenerator[tuple[Any, Any]]:
         server = self._server
         if server.url is not None:
-            limit = httpx.Timeout(server.timeout, read=server.timeout * 10)
-            async with (
-                httpx.AsyncClient(headers=dict(self._headers), timeout=limit) as client,
-                streamable_http_client(server.url, http_client=client) as (read, write, _),
-            ):
+            async with http_streams(server.url, self._headers, server.timeout) as (read, write):
                 yield read, write
             return
         command, *arguments = shlex.split(server.command or "")
@@ -103,9 +102,8 @@ class McpTools:
         found = session.tools.get(tool)
         if found is None:
             return None
-        return ToolSpec(
-            id=id, description=found.description or "", input_schema=found.inputSchema, transport="mcp"
-        )
+        schema = member(found, "input_schema")
+        return ToolSpec(id=id, description=found.description or "", input_schema=schema, transport="mcp")
 
     async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> Any:
         for again in (True, False):
@@ -128,18 +126,19 @@ class McpTools:
                 answer = await session.call_tool(
                     tool,
                     arguments,
-                    read_timeout_seconds=timedelta(seconds=seconds),
-                    meta=propagation_headers() or None,
+                    read_timeout_seconds=read_timeout(seconds),
+                    meta=cast("Any", propagation_headers() or None),
                 )
         except (ToolFailure, asyncio.CancelledError):
             raise
         except TimeoutError:
             raise ToolFailure("timeout", f"no answer within {seconds:g} s") from None
-        except mcp.McpError as said:
-            if said.error.code == CONNECTION_CLOSED:
+        except McpError as said:
+            error: types.ErrorData = cast("Any", said).error
+            if error.code == CONNECTION_CLOSED:
                 await self._drop(held)
-            code = "timeout" if said.error.code == REQUEST_TIMEOUT else "tool_error"
-            raise ToolFailure(code, self._redactor.out_of(said.error.message)[:SAID]) from None
+            code = "timeout" if error.code == REQUEST_TIMEOUT else "tool_error"
+            raise ToolFailure(code, self._redactor.out_of(error.message)[:SAID]) from None
         except ClosedResourceError:
             await self._drop(held)
             raise
@@ -201,7 +200,7 @@ async def _all_tools(session: mcp.ClientSession) -> list[types.Tool]:
     while True:
         page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
         tools += page.tools
-        cursor = page.nextCursor
+        cursor = member(page, "next_cursor")
         if not cursor:
             return tools
 
@@ -209,11 +208,11 @@ async def _all_tools(session: mcp.ClientSession) -> list[types.Tool]:
 def _read(answer: types.CallToolResult, redactor: HiddenWords) -> Any:
     """The structured content; else the only text; else all parts."""
     texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
-    if answer.isError:
+    if member(answer, "is_error"):
         told = redactor.out_of("\n".join(texts))[:SAID]
         raise ToolFailure("tool_error", told or "the tool failed without a message")
-    if answer.structuredContent is not None:
-        structure = answer.structuredContent
+    structure = member(answer, "structured_content")
+    if structure is not None:
         return structure["result"] if list(structure) == ["result"] else structure
     if len(texts) == len(answer.content):
         return texts[0] if len(texts) == 1 else texts

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, Queue
@@ -22,6 +23,7 @@ from assay.ports.bugs import log_bug
 
 POLL = 0.1  # seconds between two looks at the queue
 THREADS = 16  # of DBOS, for its statements
+IS_SECOND = "run_admin_server" in DBOSConfig.__annotations__  # the major version of DBOS; else the third
 Perform = Callable[[str, bytes], Awaitable[bytes]]
 
 log = logging.getLogger("assay.workers")
@@ -74,17 +76,27 @@ class UnitWorker:
             "serializer": DBOSPortableJSONSerializer(),
             "executor_id": executor_id,
             "application_version": self._version,
-            "run_admin_server": False,
             "use_listen_notify": False,
             "log_level": "CRITICAL",
             "max_executor_threads": THREADS,
             "scheduler_polling_interval_sec": 3600.0,
             "notification_listener_polling_interval_sec": 0.2,
         }
+        if IS_SECOND:
+            config["run_admin_server"] = False
         DBOS(config=config)
         DBOS.workflow(name=UNIT, max_recovery_attempts=self._limits.attempts - 1)(self._unit_function())
-        DBOS.listen_queues([self._declare_queue()])
-        DBOS.launch()
+        if IS_SECOND:  # the limits of this worker
+            DBOS.listen_queues([Queue(QUEUE, **self._queue_limits())])
+            DBOS.launch()
+        else:  # a queue is a row of the database, whose limits the worker that starts last writes
+            DBOS.listen_queues([QUEUE])
+            DBOS.launch()
+            register = partial(
+                DBOS.register_queue, QUEUE, on_conflict="always_update", **self._queue_limits()
+            )
+            with ThreadPoolExecutor(1) as thread:  # it refuses a thread with an event loop
+                thread.submit(register).result()
 
     def stop(self) -> None:
         """Take no more units, and drop those that run here."""
@@ -150,15 +162,14 @@ class UnitWorker:
 
         return unit
 
-    def _declare_queue(self) -> Queue:
+    def _queue_limits(self) -> dict[str, Any]:
         limits = self._limits
         here = min(limits.concurrency, limits.tenant_concurrency or limits.concurrency)
         per_minute = limits.tenant_units_per_minute
-        return Queue(
-            QUEUE,
-            worker_concurrency=limits.concurrency,
-            partition_worker_concurrency=here,  # it makes a partition of each tenant
-            partition_concurrency=limits.tenant_concurrency or None,
-            partition_limiter={"limit": per_minute, "period": 60.0} if per_minute else None,
-            polling_interval_sec=POLL,
-        )
+        return {
+            "worker_concurrency": limits.concurrency,
+            "partition_worker_concurrency": here,  # it makes a partition of each tenant
+            "partition_concurrency": limits.tenant_concurrency or None,
+            "partition_limiter": {"limit": per_minute, "period": 60.0} if per_minute else None,
+            "polling_interval_sec": POLL,
+        }

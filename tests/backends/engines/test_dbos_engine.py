@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import re
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -140,7 +141,7 @@ def test_a_worker_that_lost_its_membership_writes_nothing(bench):
         task = asyncio.create_task(bench.collect("lost", [b"unit"]))
         await until(lambda: bench.worker.refused == refused + 1)
         rows = await asyncio.to_thread(
-            bench.sql, "SELECT status FROM units WHERE name = 'assay.unit' AND output IS NULL"
+            bench.sql, "SELECT status FROM units WHERE name = 'assay.unit' AND status <> 'SUCCESS'"
         )
         assert [row.status for row in rows] == ["PENDING"]
         bench.member = True
@@ -439,12 +440,18 @@ def test_the_tables_of_the_queue_hold_no_content(bench):
 
     bench.perform = secret
     assert bench.run(bench.collect("sealed", [b"the secret question"])) == [b"the secret answer"]
-    rows = bench.sql("SELECT inputs, output FROM units WHERE workflow_uuid LIKE 'sealed-%'").all()
-    texts = [text for row in rows for text in row]
-    assert len(texts) == 2
-    for found in texts:
-        assert "secret" not in found
-        for part in found.split('"'):
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'assay_units'"
+    with bench.database.begin() as connection:
+        names = connection.execute(text(tables)).scalars().all()
+        rows = [
+            str(row)
+            for name in names
+            for row in connection.execute(text(f'SELECT one::text FROM assay_units."{name}" one')).scalars()
+        ]
+    assert any("sealed-" in row for row in rows)
+    for row in rows:
+        assert "secret" not in row
+        for part in re.findall(r"[A-Za-z0-9+/]{8,}={0,2}", row):
             with contextlib.suppress(ValueError):
                 assert b"secret" not in base64.b64decode(part, validate=True)
 

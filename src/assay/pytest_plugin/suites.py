@@ -211,7 +211,7 @@ def _run(item: pytest.Item, group: SuiteGroup, agent: Any, selected: Sequence[st
     if not partial:
         verdict = "passed" if run.passed else "not passed" if run.summary else run.status
         stored = f"; details: assay show {run.run_id}" if save and not lines else ""
-        unmet = [] if run.report.verdict is None else run.report.verdict.failed
+        unmet = () if run.report.verdict is None else tuple(run.report.verdict.failed)
         why = "".join(f"; {unmet_text(one, run.report)}" for one in unmet)
         lines.append(f"{name}: {verdict}, score {score_text(run.report.score)}{why}{stored}")
     ended = {task.task_id: _task_report(run, task, group) for task in run.report.tasks}

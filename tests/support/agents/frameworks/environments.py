@@ -22,7 +22,7 @@ FRAMEWORKS = {  # the requirements of each, the smallest first
     "smolagents": ["smolagents[openai]>=1.2"],
     "langgraph": ["langgraph>=1", "langchain>=1", "langchain-openai"],
     "strands-agents": ["strands-agents[openai]>=1.6"],
-    "google-adk": ["google-adk>=2", "litellm"],
+    "google-adk": ["google-adk>=2", "litellm", "mcp"],  # litellm imports mcp, and does not require it
 }
 SMALLEST = tuple(FRAMEWORKS)[:2]  # `make test` runs these, `make soak` all
 

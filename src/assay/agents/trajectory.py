@@ -1,9 +1,8 @@
 """The steps of an agent in a run: read from its log, or from the output of an agent over a dataset."""
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable
 
-from assay.ports import Store
+from assay.ports import Event, Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.runs.log_reader import read_events, with_content
@@ -22,9 +21,15 @@ STEP_TYPES = {  # events of a log, by the type of the step that they record
 
 async def node_events(store: Store, run: str, nodes: set[str]) -> AsyncIterator[JSON]:
     """The events of some nodes, in order, with their content. Other events are not decoded further."""
-    page: list[Any] = []
+    async for document in chosen_events(store, run, lambda event: decode_event(event.data).nodeId in nodes):
+        yield document
+
+
+async def chosen_events(store: Store, run: str, chosen: Callable[[Event], bool]) -> AsyncIterator[JSON]:
+    """Some events of a run, in order, with their content."""
+    page: list[Event] = []
     async for event in read_events(store, run):
-        if decode_event(event.data).nodeId in nodes:
+        if chosen(event):
             page.append(event)
         if len(page) == PAGE:
             for document in await with_content(store, run, page):

@@ -28,9 +28,7 @@ def run_to_end(make: Callable[[], Awaitable[T]]) -> T:
         if task is not None and task.cancelling():
             raise asyncio.CancelledError  # Ctrl-C: asyncio turns it into KeyboardInterrupt
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _runs_loop():
         try:
             asyncio.run(main())
         finally:
@@ -49,6 +47,15 @@ def run_to_end(make: Callable[[], Awaitable[T]]) -> T:
     if errors:
         raise errors[0]
     return outcome[0]
+
+
+def _runs_loop() -> bool:
+    """Asked apart, so that an error of the coroutine has no error of this question as its context."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 # The event loop of a server: uvloop if it is installed, which is a little faster per request; otherwise asyncio's

@@ -6,15 +6,14 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from assay.agenteval.suites.suite import as_yaml
+from assay.agents.trajectory import chosen_events
 from assay.ports import Run, Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON
 from assay.protocol.suite_extension import MEMBER, FixtureError
-from assay.runs.log_reader import read_events, with_content
 
 CALLED, RETURNED = "agent.toolCalled", "agent.toolReturned"
 CODES = frozenset(get_args(get_type_hints(FixtureError)["code"]))
-PAGE = 200
 HEAD = "# Recorded answers of tools, without secrets. Use them with `assay run SUITE --fixtures FILE`.\n"
 
 
@@ -61,18 +60,12 @@ async def recorded_fixtures(store: Store, run: Run, tasks: Container[str]) -> Re
     return RecordedFixtures(rules, tuple(left_out))
 
 
-async def _calls(store: Store, run: str) -> AsyncIterator[JSON]:
-    page: list[Any] = []
-    async for event in read_events(store, run):
-        node = decode_event(event.data).nodeId
-        if event.type in (CALLED, RETURNED) and isinstance(node, str):
-            page.append(event)
-        if len(page) == PAGE:
-            for document in await with_content(store, run, page):
-                yield document
-            page = []
-    for document in await with_content(store, run, page):
-        yield document
+def _calls(store: Store, run: str) -> AsyncIterator[JSON]:
+    return chosen_events(
+        store,
+        run,
+        lambda event: event.type in (CALLED, RETURNED) and isinstance(decode_event(event.data).nodeId, str),
+    )
 
 
 def _rules(call: str, answers: list[JSON]) -> list[JSON]:

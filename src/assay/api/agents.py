@@ -28,9 +28,13 @@ def agent_from(agent: Any, settings: Settings, *, path: str = "agent", free: boo
         return parts.resolve_agent(agent, settings)
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
         return agent
-    from assay.backends.agents.frameworks.agent import agent_from_object  # deferred import
+    from assay.backends.agents.frameworks import agent as frameworks  # deferred import
 
-    return agent_from_object(agent, path, free=free)
+    try:
+        return frameworks.agent_from_object(agent, path, free=free)
+    except frameworks.NotAnAgent:
+        message = f"{frameworks.EXPECTED}, got {type(agent).__name__}"
+        raise InvalidRequest(Problem(path, message)) from None
 
 
 def duplicate_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:

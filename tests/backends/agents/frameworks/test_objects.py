@@ -15,7 +15,7 @@ from assay.api.agents import agent_from
 from assay.backends.agents.frameworks import recognise
 from assay.backends.agents.frameworks.adapter import Adapter, Capabilities, OwnTools, Session
 from assay.backends.agents.frameworks.agent import METHODS, subject_of
-from assay.errors import Refusal
+from assay.errors import InvalidRequest, Refusal
 from assay.host import parts
 from assay.protocol.agent_evals import ToolResponse
 from assay.settings import load
@@ -52,9 +52,7 @@ async def test_the_methods_of_any_object_have_an_order(at):
 
 
 def test_an_object_that_cannot_run_is_refused_with_what_is_possible():
-    with pytest.raises(
-        Refusal, match=r"agent is object: expected a function of the task, an agent of a framework"
-    ):
+    with pytest.raises(InvalidRequest, match=r"agent: expected a function of the task, .*, got object"):
         agent_from(object(), load({}))
 
 

@@ -27,6 +27,10 @@ EXPECTED = (
 )
 
 
+class NotAnAgent(UsageError):
+    """A value is of no kind that assay can call."""
+
+
 class FrameworkAgent(CallableAgent):
     """An agent of a framework. A factory makes a new one for each invocation."""
 
@@ -184,7 +188,7 @@ def _plain_agent(card: AgentCard, value: Any, path: str, seconds: float | None) 
     if not callable(value):
         method = next((name for name in METHODS if callable(getattr(value, name, None))), None)
         if method is None:
-            raise UsageError(f"{path} is {_kind(value)}: {EXPECTED}")
+            raise NotAnAgent(f"{path} is {_kind(value)}: {EXPECTED}")
         value, agent = getattr(value, method), ObjectAgent
         card = replace(card, kind="object")
     takes = takes_context(value, path)

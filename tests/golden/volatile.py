@@ -6,6 +6,7 @@ from assay import __version__
 
 TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d| UTC)?"
 FIELD = r'(?:"(?:[^"]|"")*"|[^",\n]*),'  # of a .csv
+NOT_ENDED = r'"status": "(?:pending|running)"(,\s*)'  # of an operation: it may have begun when it is answered
 NUMBERED = r"\b(eval_|run-|ev-|inv-|int-)[0-9a-f]{24,28}\b"
 MARKS = [
     (NUMBERED, r"\1<N>"),  # the same id has the same number wherever it stands in a file
@@ -14,6 +15,11 @@ MARKS = [
     (r"\bassay_[0-9A-Za-z_-]{16,}", "<api key>"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
     (TIME, "<time>"),
+    (NOT_ENDED + r'("created_at": "<time>",)(?:\s*"started_at": "<time>",)?', r'"status": "<not ended>"\1\2'),
+    (
+        NOT_ENDED + r'"completed_test_cases": \d+',
+        r'"status": "<not ended>"\1"completed_test_cases": <number>',
+    ),
     (r'(etag: (?:W/)?)"[0-9a-f]+"', r'\1"<etag>"'),
     (r"( revision \d+\s+sha256:)[0-9a-f]+", r"\1<digest>"),  # of a record with times
     (r'("(?:principal|decidedBy)": ?)"[a-z0-9]{8}"', r'\1"<key>"'),

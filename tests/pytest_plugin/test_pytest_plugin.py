@@ -374,7 +374,9 @@ def test_a_mark_takes_an_agent_and_does_not_call_the_function(pytester, session)
     )
     done = session("-q")
     done.assert_outcomes(passed=5, failed=1, errors=1)  # an agent that cannot be one was not measured
-    done.stdout.fnmatch_lines_random(["*test_cases*two*", "*agent is int: expected a function of the task*"])
+    done.stdout.fnmatch_lines_random(
+        ["*test_cases*two*", "*agent: expected a function of the task, *, got int*"]
+    )
 
 
 def test_data_files_beside_tests(pytester, session, monkeypatch):

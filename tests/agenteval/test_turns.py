@@ -1,7 +1,10 @@
 """Tasks with turns: fixed messages, a simulated user, what agents of each kind get, and that content stays inside."""
 
 import asyncio
+import dataclasses
+import datetime
 import json
+import re
 import sys
 import time
 
@@ -138,6 +141,57 @@ def test_an_answer_that_is_none_ends_the_conversation_and_is_measured():
     assert len(evidence(results)[0]["metadata"]["turns"]) == 3
 
 
+class Word(str):
+    """As the text of a message of LangChain."""
+
+
+@dataclasses.dataclass
+class Shape:
+    state: str
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Word("which?"), "which?"),
+        (Shape("open"), {"state": "open"}),
+        ({"at": datetime.date(2026, 1, 2)}, {"at": "2026-01-02"}),
+    ],
+    ids=["text", "dataclass", "date"],
+)
+def test_an_answer_of_any_turn_is_json_as_the_last_one_is(answer, said):
+    _, _, summary, results = run_suite(
+        agent(lambda task, ctx: answer if len(ctx.messages) == 1 else counting(task, ctx)), suite(FIXED)
+    )
+    assert summary.aggregate_score == 1.0
+    assert evidence(results)[0]["metadata"]["turns"][1] == {"role": "assistant", "content": said}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [object(), float("nan"), InvocationResult(outcome="completed")],
+    ids=["object", "nan", "nothing"],
+)
+def test_an_answer_of_a_turn_that_is_no_json_is_measured_and_ends_the_conversation(answer):
+    run, _, summary, results = run_suite(agent(lambda task, ctx: answer), suite(FIXED))
+    assert (run.status, summary.aggregate_score) == ("completed", 0.0)
+    assert len(evidence(results)[0]["metadata"]["turns"]) == 1
+
+
+def test_what_an_agent_keeps_is_of_one_trial():
+    def act(task, ctx):
+        seen = ctx.state.setdefault("seen", [])
+        seen.append(task)
+        return f"{len(seen)} turns"
+
+    async def run():
+        async with eval_host(agent(act)) as hosted:
+            run = await hosted.run(suite(FIXED), trials=3)
+            return await hosted.service.summary(run)
+
+    assert asyncio.run(run()).aggregate_score == 1.0
+
+
 def test_trials_are_independent_and_an_agent_cannot_change_what_was_said():
     def tampers(task, ctx):
         ctx.messages.append({"role": "user", "content": "invented"})
@@ -231,16 +285,51 @@ def plan_refusal(document, subject, **more):
 def test_what_a_host_or_an_agent_cannot_do_is_refused_before_the_run():
     with pytest.raises(InvalidRequest, match="turns of t that only assay"):
         read_suite(suite(FIXED))
-    assert "does not read a conversation" in plan_refusal(suite(FIXED), agent(takes_turns=False))
     assert "x-assay.tasks.t.turns.user.model: a simulated user needs a model" in plan_refusal(
         suite(USER), agent()
     )
     odd = suite(FIXED, checks=[{"type": "vibes", "arguments": {}}])
     assert "x-assay.tasks.t.checks[0].type: there is no check 'vibes'" in plan_refusal(odd, agent())
-    with pytest.raises(
-        InvalidRequest, match=r"add a parameter `ctx` to its function, and read ctx\.messages"
-    ):
-        asyncio.run(library.run_suite(suite(FIXED), lambda task: task))
+
+
+class Single:
+    """An object whose method takes the task alone."""
+
+    def run(self, task):
+        raise AssertionError("no task may run")
+
+
+MANIFEST = {
+    "agentId": "local.tests.single",
+    "persona": "Single",
+    "modelClass": "general",
+    "systemPrompt": "You answer.",
+}
+ONE_MESSAGE = (
+    "answers one message; turns work with a function of the task and `ctx`, an endpoint, a command, or an"
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "possible"),
+    [
+        (lambda task: task, "add a parameter `ctx` to its function, and read ctx.messages"),
+        (Single(), "add a parameter `ctx` to its method, and read ctx.messages"),
+        ("recorded:answers.jsonl", f"an agent of the kind recorded {ONE_MESSAGE}"),
+        ("manifest.json", f"an agent of the kind manifest {ONE_MESSAGE}"),
+    ],
+    ids=["function", "object", "recorded", "manifest"],
+)
+def test_an_agent_that_reads_no_conversation_is_refused_with_what_is_possible(
+    made, possible, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "answers.jsonl").write_text('{"taskId": "t", "result": "1"}\n')
+    (tmp_path / "manifest.json").write_text(json.dumps(MANIFEST))
+    (tmp_path / "assay.toml").write_text('[models]\ngeneral = "openai:never-asked"\n')
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with pytest.raises(InvalidRequest, match="does not read a conversation: " + re.escape(possible)):
+        asyncio.run(library.run_suite(suite(FIXED), made))
 
 
 def test_a_function_of_the_library_and_the_command_converse(command, tmp_path):

@@ -170,6 +170,7 @@ def _needs_of(plan: EvalPlan) -> RunNeeds:
         conversations=len(plan.tasks) * plan.request.trials,
         max_cost=plan.request.max_cost,
         fixtures=frozenset(tool for task in answered for tool in tools_of(task)),
+        turns=any((found := extension_of(task)) and found.turns for task in plan.tasks),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET
 
+from assay.agents.handoff import as_json
 from assay.agents.invocation import Invocation, answer_of, end_of
 from assay.agents.usage import usage_of
 from assay.errors import ForeignFault
@@ -114,8 +115,8 @@ async def converse(
     try:
         for turn in range(1, limit + 1):
             invocation.say("user", message, turn)
-            finish = await answer_of(agent, message, invocation)
-            if finish.outcome != "completed" or finish.result is UNSET:
+            finish = as_json(await answer_of(agent, message, invocation), invocation.max_depth)
+            if finish.outcome != "completed":
                 break
             invocation.say("assistant", finish.result, turn)
             if turn == limit:

@@ -30,6 +30,25 @@ def validate_result(
     A result that is not JSON makes it `failed`, and so does one that breaks the schema, which is kept with it. A
     confidence below the floor, else the agent's own threshold, else 0.7, makes it `escalated` (openwop-contract §8.4).
     """
+    finish = as_json(finish, max_depth)
+    if finish.outcome != "completed":
+        return finish
+    valid = None
+    if card.return_schema is not None:
+        if problems := _problems(card.return_schema, finish.result, "result"):
+            why = "; ".join(map(str, problems))
+            return msgspec.structs.replace(finish, outcome="failed", error=why, schema_validated=False)
+        valid = True
+    if min_confidence is None:
+        min_confidence = THRESHOLD if card.threshold is None else card.threshold
+    low = finish.confidence is not None and finish.confidence < min_confidence
+    return msgspec.structs.replace(
+        finish, outcome="escalated" if low else "completed", schema_validated=valid
+    )
+
+
+def as_json(finish: InvocationResult, max_depth: int = DEEPEST) -> InvocationResult:
+    """The result of an invocation as JSON has it. One that JSON does not have makes it `failed`."""
     if finish.outcome != "completed":
         return finish
     if not is_finite(finish.result):
@@ -42,20 +61,7 @@ def validate_result(
         return _as_failed(
             finish, f"the result is nested more than {max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
         )
-    valid = None
-    if card.return_schema is not None:
-        if problems := _problems(card.return_schema, result, "result"):
-            why = "; ".join(map(str, problems))
-            return msgspec.structs.replace(
-                finish, outcome="failed", result=result, error=why, schema_validated=False
-            )
-        valid = True
-    if min_confidence is None:
-        min_confidence = THRESHOLD if card.threshold is None else card.threshold
-    low = finish.confidence is not None and finish.confidence < min_confidence
-    return msgspec.structs.replace(
-        finish, outcome="escalated" if low else "completed", result=result, schema_validated=valid
-    )
+    return msgspec.structs.replace(finish, result=result)
 
 
 def _as_failed(finish: InvocationResult, message: str) -> InvocationResult:

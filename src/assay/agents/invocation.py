@@ -97,6 +97,7 @@ class Invocation:
         self._closed: float | None = None
         self._calls = 0
         self._messages: list[dict[str, Any]] = []
+        self.state: dict[str, Any] = {}
         self.fault: ForeignFault | TimeFault | None = None  # why this invocation cannot be measured
 
     async def open(self) -> None:

@@ -72,6 +72,11 @@ class AgentContext(Protocol):
         ...
 
     @property
+    def state(self) -> dict[str, Any]:
+        """What the agent keeps from one turn of the conversation to the next. Every trial begins with an empty one."""
+        ...
+
+    @property
     def memory(self) -> Memory: ...
 
     @property
@@ -172,6 +177,7 @@ class RunNeeds(Struct, frozen=True, kw_only=True):
     conversations: int | None = 1  # tasks times trials; None: several, and how many is not known yet
     max_cost: float | None = None
     fixtures: frozenset[str] = frozenset()  # the tools that fixtures answer
+    turns: bool = False  # a user goes on after an answer
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ from typing import Any
 IN, OUT = 11, 7  # tokens of every call
 MODEL = "scripted-1"
 PATIENCE = 60.0  # seconds
+TASK = "New task:\n"  # smolagents says with it what a user said, also after a result in the same message
 RESULTS = ("Observation:", "Error:", "Call id:")  # smolagents says with these what a tool answered
 
 
@@ -122,11 +123,12 @@ def _conversation(messages):
     said, results = [], []
     for message in messages:
         text = _text(message.get("content"))
-        if message["role"] == "user" and text.startswith(RESULTS):
-            results.append(text)
-        elif message["role"] == "user":
-            said.append(text.strip().removeprefix("New task:\n").strip())
-            results = []
+        for part in text.split(TASK) if message["role"] == "user" else ():
+            if part.startswith(RESULTS):
+                results.append(part)
+            elif part.strip():
+                said.append(part.strip())
+                results = []
         if message["role"] == "tool":
             results.append(text)
     return said, results

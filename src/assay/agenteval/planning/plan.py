@@ -22,7 +22,11 @@ TAKES_NONE = {  # why, or what to do, by the kind of agent
 }
 
 
-NO_TURNS = {"callable": ": add a parameter `ctx` to its function, and read ctx.messages"}
+NO_TURNS = {  # what to do, by the kind of agent
+    "callable": "add a parameter `ctx` to its function, and read ctx.messages",
+    "object": "add a parameter `ctx` to its method, and read ctx.messages",
+}
+TURNS = "turns work with a function of the task and `ctx`, an endpoint, a command, or an agent of a framework"
 SELECTED = "tasks"  # the member of a request with the tasks that it selects
 NAMED = 10  # tasks that a refusal names
 
@@ -236,8 +240,8 @@ def _check_turns(card: AgentCard, tasks: Tasks) -> None:
     """A conversation needs an agent that reads it."""
     affected = [task.task_id for task in tasks if (found := extension_of(task)) and found.turns]
     if affected and not card.takes_turns:
-        what = NO_TURNS.get(card.kind, f": an agent of the kind {card.kind} answers one message")
-        message = f"these tasks have turns, and agent {card.agent_id} does not read a conversation{what}"
+        what = NO_TURNS.get(card.kind, f"an agent of the kind {card.kind} answers one message; {TURNS}")
+        message = f"these tasks have turns, and agent {card.agent_id} does not read a conversation: {what}"
         raise EvalRefused(Problem("tasks", message), tasks=affected)
 
 

@@ -98,6 +98,10 @@ class SyncAgentContext:
         return self._context.messages
 
     @property
+    def state(self) -> dict[str, Any]:
+        return self._context.state
+
+    @property
     def tools(self) -> Sequence[ToolSpec]:
         return self._context.tools
 

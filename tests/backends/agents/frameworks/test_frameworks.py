@@ -31,6 +31,7 @@ ROWS = (
     "refusal of memory",
     "usage",
     "memory",
+    "a conversation goes on and every trial begins a new one",
     "cancel",
     "cancel of a suite",
     "error that raises",
@@ -45,7 +46,14 @@ ROWS = (
     "another event loop",
     "evaluate takes it too",
 )
-OWN_ROWS = {}  # what one framework has, and others do not
+OWN_ROWS = {  # what one framework has, and others do not
+    "langgraph": (
+        "a conversation without checkpoints is in its messages",
+        "a graph without messages talks by its checkpoints or is refused",
+    ),
+    "openai-agents": ("the agent that answered goes on", "a session keeps the conversation of one trial"),
+    "smolagents": ("a code agent keeps its variables in a conversation",),
+}
 
 
 @functools.cache

@@ -190,6 +190,27 @@ async def test_an_agent_with_one_conversation_is_refused_for_several_and_a_facto
     assert result.status == "completed"
 
 
+async def test_an_adapter_with_multi_turn_gets_what_the_last_turn_left(toy, monkeypatch):
+    talk = suite_of(("x", "x"), **{"x-assay": {"tasks": {"task-0": {"turns": {"messages": ["y", "z"]}}}}})
+    with pytest.raises(Refusal, match=r"an agent of the kind toy answers one message; turns work with"):
+        await assay.run_suite(talk, toy())
+
+    async def run(self, agent, task, session):
+        session.history = [*(session.history or ()), task]
+        return " ".join(session.history)
+
+    monkeypatch.setattr(ToyAdapter, "capabilities", Capabilities(multi_turn=True))
+    monkeypatch.setattr(ToyAdapter, "run", run)
+    result = await assay.run_suite(talk, lambda: toy(), trials=2)  # noqa: PLW0108  # a factory
+    said = [one.execution_context.output["metadata"]["turns"] for one in result.results]
+    assert [[message["content"] for message in one[1::2]] for one in said] == [["x", "x y", "x y z"]] * 2
+    monkeypatch.setattr(ToyAdapter, "single_turn", lambda *_: "it forgets; give another")
+    with pytest.raises(
+        Refusal, match=r"agent: tasks with turns need an agent that continues .*: it forgets; "
+    ):
+        await assay.run_suite(talk, toy())
+
+
 async def test_a_factory_with_defaults_says_so_with_its_type_of_return(toy):
     def make_agent(model="m-1"):
         return toy(model)

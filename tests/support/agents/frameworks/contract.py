@@ -69,6 +69,12 @@ def suite_of(*tasks, **members):
     }
 
 
+def talk_of(first, *messages, expected, fixtures=()):
+    """A suite of one task with turns."""
+    turns = {"messages": list(messages)}
+    return suite_of((first, expected, fixtures), **{"x-assay": {"tasks": {"task-0": {"turns": turns}}}})
+
+
 async def raised_by(work, kind):
     """The message of the exception that it raises."""
     ended = (await asyncio.gather(work, return_exceptions=True))[0]
@@ -193,6 +199,34 @@ async def memory(kit):
     assert result.passed, result
     result = await kit.run(*[("count", "1")] * 3, agent=agent, trials=3)
     assert result.passed, result
+
+
+@row
+async def a_conversation_goes_on_and_every_trial_begins_a_new_one(kit):
+    """Also what tools answered in earlier turns stays, as where the agent lives."""
+
+    def make_agent():
+        return kit.make()
+
+    suite = talk_of(
+        ASK, "say good", "count", expected="3", fixtures=[{"tool": "orders", "response": {"state": "lost"}}]
+    )
+    for agent in (kit.make(), make_agent):
+        kit.made = 0
+        kit.model.requests.clear()
+        result = await assay.run_suite(suite, agent, trials=2, concurrency=1)
+        assert result.passed, result
+        for one in result.results:
+            about = one.execution_context.output["metadata"]
+            said = [message["content"] for message in about["turns"]]
+            assert (said[0], said[2:]) == (ASK, ["say good", "good", "count", "3"])
+            assert "lost" in said[1]
+            kinds = [step["type"] for step in about["trajectory"]]
+            called = ["used", "tool-called", "tool-returned", "used"]
+            assert kinds == ["said", *called, "said", *["said", "used", "said"] * 2]
+        asked = [str(request["messages"]) for request in kit.model.requests]
+        assert ["lost" in one for one in asked] == [False, True, True, True] * 2
+    assert (kit.made, CALLS) == (3, [])  # one to look at, then one for each trial
 
 
 @row

@@ -33,7 +33,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cost: bool = False  # knows the cost of a model call, if its price is published
     cancel: bool = False  # a run that is cancelled, or that is late, ends at its next step
     fixtures: bool = False  # fixtures can answer the tools of the agent
-    multi_turn: bool = False  # a conversation can go on after an answer
+    multi_turn: bool = False  # a conversation goes on after an answer, as the framework keeps it
 
 
 class OwnTools(NamedTuple):
@@ -56,11 +56,16 @@ class Session:
     """
     One run of an agent: a framework reports here what the agent does.
 
+    An adapter with multi-turn continues from `history`, and leaves there what the next turn needs.
+
     A tool that no fixture answers ends the run: what a model would say to such an error was not asked for.
     """
 
-    def __init__(self, context: AgentContext, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, context: AgentContext, options: Mapping[str, Any] | None = None, history: Any = None
+    ) -> None:
         self.context, self.options = context, dict(options or {})
+        self.history = history  # what the last turn of this conversation left here; None: this is the first
         self.loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[ToolFailure] = self.loop.create_future()
         self._watching: set[asyncio.Future[Any]] = set()
@@ -197,12 +202,16 @@ class Adapter:
         """Why the agent has one conversation for all tasks; "": each run has its own, and runs may overlap."""
         return ""
 
+    def single_turn(self, agent: Any, options: Mapping[str, Any]) -> str:
+        """Why this agent answers one message only, although the adapter has multi-turn; or ""."""
+        return ""
+
     def instructions(self, agent: Any) -> str | None:
         """The system prompt, which detectors look for in what the agent writes; None: not known."""
         return None
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
-        """Run the agent in a new conversation, and return its output."""
+        """Run the agent, in a new conversation unless there is a `session.history`, and return its output."""
         raise NotImplementedError
 
 

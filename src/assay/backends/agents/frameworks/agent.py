@@ -20,6 +20,9 @@ from assay.ports.agents import AgentContext, RunNeeds
 from assay.protocol.agents import AgentCard
 
 STALE = 32  # connections of earlier event loops that the client of a model may have kept
+KEPT = (
+    "assay.framework"  # of the state of a trial: its agent, and what the framework keeps of the conversation
+)
 METHODS = ("arun", "run", "ainvoke", "invoke")  # of an object that cannot be called, in this order
 EXPECTED = (
     "expected a function of the task, an agent of a framework that assay knows (docs/frameworks.md), a function without"
@@ -49,28 +52,40 @@ class FrameworkAgent(CallableAgent):
         self.own_tools = self._tools.names
 
     async def _ask(self, task: Any, ctx: AgentContext) -> Any:
-        subject = self._subject
-        if self._factory is not None:
-            made = await run_foreign(self._factory)
-            found = subject_of(made)
-            if found is None or found.adapter is not subject.adapter:
-                raise TypeError(f"the factory made {_kind(made)}, and before an agent of {self.card.kind}")
-            subject = found
+        subject, history = ctx.state.get(KEPT) or (await self._new_subject(), None)
         for left in reversed(range(STALE)):
-            session = Session(ctx, subject.options)
+            session = Session(ctx, subject.options, history)
             try:
-                return await session.until_failed(subject.adapter.run(subject.agent, task, session))
+                answer = await session.until_failed(subject.adapter.run(subject.agent, task, session))
+                ctx.state[KEPT] = subject, session.history
+                return answer
             except Exception as surprise:
                 cause = connection_error(surprise)
                 if cause is None:
                     raise
-                if left and is_of_closed_loop(cause) and not session.reported:
+                if left and history is None and is_of_closed_loop(cause) and not session.reported:
                     continue  # the client has dropped that connection
                 raise NotMeasured(exception_text(cause)) from surprise
         raise AssertionError
 
+    async def _new_subject(self) -> "Subject":
+        """The agent of a new conversation."""
+        if self._factory is None:
+            return self._subject
+        made = await run_foreign(self._factory)
+        found = subject_of(made)
+        if found is None or found.adapter is not self._subject.adapter:
+            raise TypeError(f"the factory made {_kind(made)}, and before an agent of {self.card.kind}")
+        return found
+
     def unmet(self, needs: RunNeeds) -> list[Problem]:
-        return [*self._cannot_run(), *self._fixtures(needs), *self._conversations(needs), *self._cost(needs)]
+        return [
+            *self._cannot_run(),
+            *self._fixtures(needs),
+            *self._conversations(needs),
+            *self._turns(needs),
+            *self._cost(needs),
+        ]
 
     def _cannot_run(self) -> Iterator[Problem]:
         adapter, agent, options = self._subject
@@ -97,6 +112,11 @@ class FrameworkAgent(CallableAgent):
                 f"a run of {count} conversations needs a new agent for each, and this agent has one: {why}. Give a"
                 " function without parameters that makes the agent",
             )
+
+    def _turns(self, needs: RunNeeds) -> Iterator[Problem]:
+        adapter, agent, options = self._subject
+        if needs.turns and (why := adapter.single_turn(agent, options)):
+            yield Problem("agent", f"tasks with turns need an agent that continues a conversation: {why}")
 
     def _cost(self, needs: RunNeeds) -> Iterator[Problem]:
         if needs.max_cost is None or self.card.free:

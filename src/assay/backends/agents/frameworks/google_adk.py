@@ -28,7 +28,7 @@ class GoogleAdk(Adapter):
     framework = "google-adk"
     classes = ("google.adk.agents.base_agent.BaseAgent", "google.adk.apps.app.App")
     capabilities = Capabilities(
-        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True
+        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
     def tools(self, agent: Any) -> OwnTools:
@@ -59,7 +59,7 @@ class GoogleAdk(Adapter):
             app = apps.App(name=USER, root_agent=agent, plugins=[plugin])
         runner = framework("google.adk.runners").InMemoryRunner(app=app)
         try:
-            made = await runner.session_service.create_session(app_name=runner.app_name, user_id=USER)
+            made = await _session(runner, session.history)
             message = types.Content(role="user", parts=[types.Part(text=text_of(task))])
             text = None
             async for event in runner.run_async(user_id=USER, session_id=made.id, new_message=message):
@@ -68,8 +68,19 @@ class GoogleAdk(Adapter):
                 text = _final_text(event, text)
         finally:
             await runner.close()
+        session.history = runner, made
         schema = getattr(_root(agent), "output_schema", None)
         return msgspec.json.decode(text) if schema is not None and text else text
+
+
+async def _session(runner: Any, history: Any) -> Any:
+    """A new session of the framework, or that of the last turn, with the services of its runner."""
+    if history is None:
+        return await runner.session_service.create_session(app_name=runner.app_name, user_id=USER)
+    before, made = history
+    for name in ("session_service", "artifact_service", "memory_service"):
+        setattr(runner, name, getattr(before, name))
+    return made
 
 
 def _root(agent: Any) -> Any:

@@ -35,7 +35,7 @@ class LangGraph(Adapter):
     framework = "langgraph"
     classes = ("langgraph.pregel.main.Pregel", "langchain_core.runnables.base.Runnable")
     capabilities = Capabilities(
-        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True
+        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
     def tools(self, agent: Any) -> OwnTools:
@@ -56,15 +56,41 @@ class LangGraph(Adapter):
     def conversation(self, agent: Any, options: Mapping[str, Any]) -> str:
         return "its store is shared by all conversations" if getattr(agent, "store", None) is not None else ""
 
+    def single_turn(self, agent: Any, options: Mapping[str, Any]) -> str:
+        channels = getattr(agent, "channels", None)
+        if channels is None:
+            return "this runnable is no graph; give a graph with messages, such as `create_agent` makes"
+        if "messages" not in channels and getattr(agent, "checkpointer", None) is None:
+            return "this graph has no `messages` and no checkpointer; compile it with a checkpointer"
+        return ""
+
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
-        graph = _with_tools(agent, session) if hasattr(agent, "nodes") else agent
+        thread = session.history = session.history or Thread()
+        graph = _with_tools(agent, session, thread) if hasattr(agent, "nodes") else agent
         options = dict(session.options)
         config: JSON = dict(options.pop("config", None) or {})
         config["callbacks"] = [*(config.get("callbacks") or ()), _callbacks()(session)]
         if getattr(graph, "checkpointer", None) is not None:
-            thread = {"thread_id": uuid.uuid4().hex}
-            config["configurable"] = {**(config.get("configurable") or {}), **thread}
-        return _output(await graph.ainvoke(_input(graph, task), config, **options))
+            config["configurable"] = {**(config.get("configurable") or {}), "thread_id": thread.id}
+        answer = await graph.ainvoke(_input(graph, task, thread.messages), config, **options)
+        if getattr(graph, "checkpointer", None) is None and is_object(answer):
+            thread.messages = answer.get("messages") or []
+        return _output(answer)
+
+
+class Thread:
+    """A conversation with a graph: its checkpoints if the graph has some, else the messages of its state."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4().hex
+        self.messages: list[Any] = []
+        self._savers: dict[int, Any] = {}
+
+    def saver(self, original: Any) -> Any:
+        """The checkpoints of this conversation, in the place of those of the graph."""
+        if id(original) not in self._savers:
+            self._savers[id(original)] = framework("langgraph.checkpoint.memory").InMemorySaver()
+        return self._savers[id(original)]
 
 
 def _nodes(graph: Any) -> list[tuple[str, Any]]:
@@ -81,18 +107,20 @@ def _is_own(bound: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith(OWN)
 
 
-def _with_tools(graph: Any, session: Session) -> Any:
+def _with_tools(graph: Any, session: Session, thread: Thread) -> Any:
     """A copy of the graph whose tools report their calls. It remembers nothing of other runs."""
-    nodes = {name: node.copy({"bound": _bound(node.bound, session)}) for name, node in graph.nodes.items()}
+    nodes = {
+        name: node.copy({"bound": _bound(node.bound, session, thread)}) for name, node in graph.nodes.items()
+    }
     changes: JSON = {"nodes": nodes}
     if graph.checkpointer not in (None, True, False):
-        changes["checkpointer"] = framework("langgraph.checkpoint.memory").InMemorySaver()
+        changes["checkpointer"] = thread.saver(graph.checkpointer)
     return graph.copy(changes)
 
 
-def _bound(bound: Any, session: Session) -> Any:
+def _bound(bound: Any, session: Session, thread: Thread) -> Any:
     if hasattr(bound, "nodes"):
-        return _with_tools(bound, session)
+        return _with_tools(bound, session, thread)
     if not hasattr(bound, "tools_by_name"):
         return bound
     made = copy.copy(bound)
@@ -201,14 +229,14 @@ def _decoded(content: Any) -> Any:
     return content
 
 
-def _input(graph: Any, task: Any) -> Any:
-    """A state as it is; any other task as a message of the user, if the state has messages."""
+def _input(graph: Any, task: Any, before: list[Any]) -> Any:
+    """A state as it is; any other task as a message of the user after those before, if the state has messages."""
     channels = getattr(graph, "channels", None)
     if channels is None:
         return task if isinstance(task, str) or is_list(task) or is_object(task) else text_of(task)
     if "messages" not in channels or (is_object(task) and task and set(task) <= set(channels)):
         return task
-    return {"messages": [{"role": "user", "content": text_of(task)}]}
+    return {"messages": [*before, {"role": "user", "content": text_of(task)}]}
 
 
 def _output(answer: Any) -> Any:

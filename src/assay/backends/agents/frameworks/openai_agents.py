@@ -31,7 +31,7 @@ class OpenAiAgents(Adapter):
     framework = "openai-agents"
     classes = ("agents.agent.Agent",)
     capabilities = Capabilities(
-        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True
+        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
     def tools(self, agent: Any) -> OwnTools:
@@ -60,11 +60,17 @@ class OpenAiAgents(Adapter):
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         known = framework("agents")
-        hooks = _hooks()(session)
-        result = await known.Runner.run(
-            _Copies(known, session).of(agent), text_of(task), hooks=hooks, **session.options
-        )
+        hooks, copies, options = _hooks()(session), _Copies(known, session), session.options
+        said: Any = text_of(task)
+        if session.history is not None:
+            before, agent = session.history
+            if options.get("previous_response_id") is not None:
+                options["previous_response_id"] = before.last_response_id
+            elif not any(options.get(name) is not None for name in SHARED):
+                said = [*before.to_input_list(), {"role": "user", "content": said}]
+        result = await known.Runner.run(copies.of(agent), said, hooks=hooks, **options)
         hooks.add_rest(result)
+        session.history = result, copies.original(result.last_agent)  # who answered goes on
         return result.final_output
 
 
@@ -85,6 +91,11 @@ class _Copies:
     def __init__(self, known: Any, session: Session) -> None:
         self._known, self._session = known, session
         self._made: dict[int, Any] = {}
+        self._originals: dict[int, Any] = {}
+
+    def original(self, made: Any) -> Any:
+        """The agent of which one is the copy."""
+        return self._originals.get(id(made), made)
 
     def of(self, agent: Any) -> Any:
         if (made := self._made.get(id(agent))) is not None:
@@ -94,7 +105,7 @@ class _Copies:
             mcp_servers=[self._server(server) for server in agent.mcp_servers],
             handoffs=[],
         )
-        self._made[id(made)] = made
+        self._made[id(made)], self._originals[id(made)] = made, agent
         made.handoffs.extend(self._hand_off(to) for to in agent.handoffs)
         return made
 

@@ -19,7 +19,7 @@ class PydanticAi(Adapter):
     framework = "pydantic-ai"
     classes = ("pydantic_ai.agent.AbstractAgent",)
     capabilities = Capabilities(
-        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True
+        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
     def tools(self, agent: Any) -> OwnTools:
@@ -45,7 +45,10 @@ class PydanticAi(Adapter):
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         options = session.options
         mine = [*options.pop("capabilities", ()), _recorder()(session)]
-        return (await agent.run(text_of(task), capabilities=mine, **options)).output
+        if session.history is not None:
+            options["message_history"] = session.history.all_messages()
+        session.history = result = await agent.run(text_of(task), capabilities=mine, **options)
+        return result.output
 
 
 @cache

@@ -22,7 +22,9 @@ FINAL = "final_answer"  # the tool that ends a run
 class SmolAgents(Adapter):
     framework = "smolagents"
     classes = ("smolagents.agents.MultiStepAgent",)
-    capabilities = Capabilities(steps=True, tool_calls=True, usage=True, cost=True, fixtures=True)
+    capabilities = Capabilities(
+        steps=True, tool_calls=True, usage=True, cost=True, fixtures=True, multi_turn=True
+    )
 
     def tools(self, agent: Any) -> OwnTools:
         names = set(agent.tools) - {FINAL}
@@ -40,12 +42,25 @@ class SmolAgents(Adapter):
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         made = _copy(agent, session)
-        options = {"return_full_result": False, **session.options, "stream": False, "reset": True}
+        first = session.history is None
+        options = {"return_full_result": False, **session.options, "stream": False, "reset": first}
+        if not first:
+            _continue(made, session.history)
         try:
-            return await run_foreign(lambda: made.run(text_of(task), **options))
+            answer = await run_foreign(lambda: made.run(text_of(task), **options))
         except asyncio.CancelledError:
             made.interrupt()  # the thread ends after the model call that it waits for
             raise
+        session.history = made
+        return answer
+
+
+def _continue(made: Any, before: Any) -> None:
+    """Give a copy what the copy of the last turn knew: its messages, its variables and its Python."""
+    made.memory.steps = list(before.memory.steps)
+    made.state = dict(before.state)
+    if hasattr(before, "python_executor"):
+        made.python_executor = before.python_executor
 
 
 def _copy(agent: Any, session: Session) -> Any:

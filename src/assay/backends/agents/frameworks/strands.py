@@ -23,7 +23,7 @@ class Strands(Adapter):
     framework = "strands-agents"
     classes = ("strands.agent.agent.Agent",)
     capabilities = Capabilities(
-        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True
+        steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
     def tools(self, agent: Any) -> OwnTools:
@@ -37,24 +37,26 @@ class Strands(Adapter):
         return agent.system_prompt if isinstance(agent.system_prompt, str) else None
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
-        result = await _copy(agent, session).invoke_async(text_of(task), **session.options)
+        made = _copy(agent, session)
+        result = await made.invoke_async(text_of(task), **session.options)
+        session.history = made
         if result.structured_output is not None:
             return result.structured_output
         return "".join(part.get("text", "") for part in result.message["content"])
 
 
 def _copy(agent: Any, session: Session) -> Any:
-    """A copy with the messages and the state of the agent, which no run changes."""
-    made = copy.copy(agent)
-    made.messages, made.state = copy.deepcopy(agent.messages), type(agent.state)(agent.state.get())
-    made.conversation_manager = copy.deepcopy(agent.conversation_manager)
+    """A copy with the messages and the state of the agent, which no run changes, or of the copy of the last turn."""
+    made, before = copy.copy(agent), session.history or agent
+    made.messages, made.state = copy.deepcopy(before.messages), type(agent.state)(before.state.get())
+    made.conversation_manager = copy.deepcopy(before.conversation_manager)
     made.event_loop_metrics = type(agent.event_loop_metrics)()
     made.tool_registry = _with_own_tables(agent.tool_registry)
     made.tool_caller = type(agent.tool_caller)(made)
     made._cancel_signal = type(agent._cancel_signal)()
     made._interrupt_state = type(agent._interrupt_state)()
     made._concurrency = type(agent._concurrency)(agent._concurrency.mode)
-    made._model_state = {}
+    made._model_state = {} if session.history is None else copy.deepcopy(before._model_state)
     handlers = framework("strands.handlers.callback_handler")
     if isinstance(agent.callback_handler, handlers.PrintingCallbackHandler):
         made.callback_handler = handlers.null_callback_handler  # standard output is that of the command

@@ -1,6 +1,17 @@
-from agents import Agent, OpenAIChatCompletionsModel, function_tool, set_tracing_disabled
+from functools import partial
+
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    Runner,
+    SQLiteSession,
+    function_tool,
+    set_tracing_disabled,
+)
 from openai import AsyncOpenAI
 
+import assay
+from support.agents.frameworks.contract import talk_of
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
@@ -17,3 +28,30 @@ def make(url, output=None, **members):
         output_type=output,
         **members,
     )
+
+
+async def the_agent_that_answered_goes_on(kit):
+    """As in the demonstration loop of the SDK: after a handoff the user speaks with the other agent."""
+    other = kit.make()
+    other.name, other.instructions = "returns", "You take things back."
+    suite = talk_of("call transfer_to_returns {}", "count", expected="2")
+    result = await assay.run_suite(suite, kit.make(handoffs=[other]), trials=2, concurrency=1)
+    assert result.passed, result
+    first = [request["messages"][0]["content"] for request in kit.model.requests]
+    assert first == ["You help customers.", "You take things back.", "You take things back."] * 2
+
+
+async def a_session_keeps_the_conversation_of_one_trial(kit):
+    def make_agent():
+        return partial(Runner.run, kit.make(), session=SQLiteSession("one"))
+
+    suite = talk_of("say hello", "count", expected="2")
+    for agent, trials in ((make_agent(), 1), (make_agent, 2)):
+        result = await assay.run_suite(suite, agent, trials=trials, concurrency=1)
+        assert result.passed, result
+
+
+ROWS = {
+    "the agent that answered goes on": the_agent_that_answered_goes_on,
+    "a session keeps the conversation of one trial": a_session_keeps_the_conversation_of_one_trial,
+}

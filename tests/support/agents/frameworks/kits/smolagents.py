@@ -1,5 +1,7 @@
-from smolagents import OpenAIServerModel, ToolCallingAgent, tool
+from smolagents import ChatMessage, CodeAgent, Model, OpenAIServerModel, ToolCallingAgent, tool
 
+import assay
+from support.agents.frameworks.contract import talk_of
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
@@ -10,3 +12,24 @@ def make(url, output=None):
     agent = ToolCallingAgent([tool(one) for one in TOOLS], model, name="support", max_steps=3)
     agent.memory.steps.append("a step of an earlier run")
     return agent
+
+
+class Scripted(Model):
+    """Writes the code that the user asks for."""
+
+    def generate(self, messages, **_):
+        asked = str(messages[-1].content[0]["text"]).rpartition("New task:\n")[2].strip()
+        return ChatMessage(role="assistant", content=f"<code>\n{asked}\n</code>")
+
+
+async def a_code_agent_keeps_its_variables_in_a_conversation(_):
+    talk = talk_of(
+        "seen = ['a']\nfinal_answer('one')", "seen.append('b')\nfinal_answer(len(seen))", expected="2"
+    )
+    result = await assay.run_suite(talk, CodeAgent([], Scripted(), max_steps=1), trials=2)
+    assert result.passed, result
+
+
+ROWS = {
+    "a code agent keeps its variables in a conversation": a_code_agent_keeps_its_variables_in_a_conversation
+}

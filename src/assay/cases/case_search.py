@@ -1,9 +1,9 @@
 """Search for text and tags in the results of a run: a bounded scan of the evidence, which says how far it looked."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,7 @@ from assay.results.reasons import is_failing, reason_of, unmet_criteria
 MAX_BYTES = 8 * 1024 * 1024  # that one call reads
 MAX_SECONDS = 0.3
 SNIPPET = 160  # characters
+T = TypeVar("T")
 Part = Literal["id", "input", "output", "expected", "reason"]
 PARTS: tuple[Part, ...] = ("id", "input", "output", "expected", "reason")
 
@@ -230,20 +231,27 @@ def _result_ids(chunk: EvidenceChunk) -> dict[int, str]:
 
 async def case_texts(store: Store, run: str, numbers: Sequence[int]) -> dict[int, CaseTexts]:
     """The texts of each of these results that is stored."""
-    found: dict[int, CaseTexts] = {}
+    return await read_results(store, run, numbers, texts_of)
+
+
+async def read_results(
+    store: Store, run: str, numbers: Sequence[int], read: Callable[[JSON], T]
+) -> dict[int, T]:
+    """What `read` finds in each of these results that is stored."""
+    found: dict[int, T] = {}
     wanted = set(numbers)
     for number in sorted(wanted):
         if number in found:
             continue
         for chunk in await store.chunks(run, RESULTS, start=number, stop=number + 1, limit=1):
-            found |= await off_loop(len(chunk.data), lambda chunk=chunk: _case_texts(chunk, wanted))
+            found |= await off_loop(len(chunk.data), lambda chunk=chunk: _read_chunk(chunk, wanted, read))
     return found
 
 
-def _case_texts(chunk: EvidenceChunk, numbers: set[int]) -> dict[int, CaseTexts]:
+def _read_chunk(chunk: EvidenceChunk, numbers: set[int], read: Callable[[JSON], T]) -> dict[int, T]:
     lines = chunk.lines()
     here = [number for number in numbers if chunk.first <= number <= chunk.last]
-    return {number: texts_of(msgspec.json.decode(lines[number - chunk.first])) for number in here}
+    return {number: read(msgspec.json.decode(lines[number - chunk.first])) for number in here}
 
 
 def texts_of(result: JSON) -> CaseTexts:
@@ -253,14 +261,14 @@ def texts_of(result: JSON) -> CaseTexts:
     failing = next((check for check in checks if is_failing(check)), None)
     unmet = next((text[:PREVIEW] for check in checks if (text := unmet_criteria(check, case))), None)
     return CaseTexts(
-        input=_short_text(case.get("input")),
-        output=_short_text(output.get("value")),
-        expected=_short_text(case["expected"]) if "expected" in case else None,
+        input=short_text(case.get("input")),
+        output=short_text(output.get("value")),
+        expected=short_text(case["expected"]) if "expected" in case else None,
         reason=unmet if failing is None else _reason(failing, context)[:PREVIEW],
     )
 
 
-def _short_text(value: Any) -> str:
+def short_text(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
 

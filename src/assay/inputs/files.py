@@ -1,23 +1,26 @@
 """Reads JSON, JSON lines, YAML, CSV and Parquet, plain or gzipped, as streams of documents with places."""
 
-import csv
 import gzip
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from copy import deepcopy
-from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
-from assay.extras import require
-from assay.inputs.cells import Cells, read_cells
-from assay.inputs.context import CONTAINERS, not_json, to_json_document, too_long
+from assay.inputs.context import CONTAINERS, not_json, to_json_document
+from assay.inputs.table_files import (
+    BOM,
+    csv_columns,
+    csv_rows,
+    is_nested,
+    nested_row,
+    parquet_columns,
+    parquet_rows,
+)
 from assay.inputs.yaml_reader import read_yaml
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
@@ -35,7 +38,6 @@ FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
 }
 BLOCK = 1 << 18
-_BOM = b"\xef\xbb\xbf"
 
 
 class SourceItem(NamedTuple):
@@ -113,7 +115,7 @@ def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     """
     read: Callable[[int], bytes] = getattr(file, "read1", file.read)
     block = read(BLOCK)
-    while 0 < len(block) < len(_BOM) and (more := read(BLOCK)):  # the mark is in the first block
+    while 0 < len(block) < len(BOM) and (more := read(BLOCK)):  # the mark is in the first block
         block += more
     while block:
         yield block
@@ -130,8 +132,8 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
     size, number, end = 0, 0, 0
     for block in _blocks(file):
         text = block
-        if end == 0 and number == 0 and not held and block.startswith(_BOM):
-            text, end = block.removeprefix(_BOM), len(_BOM)
+        if end == 0 and number == 0 and not held and block.startswith(BOM):
+            text, end = block.removeprefix(BOM), len(BOM)
         lines = text.split(b"\n")
         tail = lines.pop()
         if lines and held:
@@ -181,7 +183,7 @@ def read_items(
             for number, line, end in lines_of(file, limits):
                 yield SourceItem(f"{name}:", number, line, end)
         elif form == "csv":
-            for number, row, problems, columns in _rows(file, name, limits, flat=flat):
+            for number, row, problems, columns in csv_rows(file, name, limits, flat=flat):
                 raw = b"" if problems else msgspec.json.encode(row)
                 yield SourceItem(f"{name}:", number, raw, 0, problems, columns)
         elif form == "parquet":
@@ -197,6 +199,15 @@ def read_items(
                 _, encoded, problems = to_json_document(item, "", limits)
                 raw = b"" if problems else encoded
                 yield SourceItem(f"{location}[", at, raw, 0, tuple(problems))
+
+
+def table_columns(name: str, limits: Limits) -> tuple[str, ...]:
+    """The columns of a file that is a table, also without rows; none for another file."""
+    form, compressed = format_of(name, "jsonl")
+    if name == "-" or form not in ("csv", "parquet"):
+        return ()
+    with open_file(name, compressed=compressed) as file:
+        return csv_columns(file, name, limits) if form == "csv" else parquet_columns(file, name)
 
 
 def _list_items(document: Any, name: str, member: str | None) -> tuple[str, list[Any]]:
@@ -244,7 +255,7 @@ def _read_document(file: IO[bytes], name: str, form: Format, limits: Limits) -> 
             f"{name}: more than {limits.max_request_bytes} bytes, which is the limit for one document"
             " (raise it with ASSAY_MAX_REQUEST_BYTES, or give a .jsonl file, which is read line by line)"
         )
-    data = bytes(held).removeprefix(_BOM)
+    data = bytes(held).removeprefix(BOM)
     if form != "json":
         return read_yaml(data, name)
     return _json_or_yaml(data, name) if name == "-" else _parse_json(data, name)
@@ -281,120 +292,3 @@ def _byte_offset(error: Exception) -> int:
     """The offset of a JSON error. The error of a truncated document is at its end."""
     _, _, rest = str(error).partition("(byte ")
     return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else sys.maxsize
-
-
-def _rows(
-    file: IO[bytes], name: str, limits: Limits, *, flat: bool
-) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...], tuple[str, ...]]]:
-    """
-    Yield rows as objects, with the columns.
-
-    A row of empty cells is left out. Column `a.b` is the member `b` of the member `a`. Cells are text; an empty cell is
-    absent.
-
-    The cells of a column that ends in `:json` are JSON: numbers, lists, true and false.
-    """
-    csv.field_size_limit(min(limits.max_line_bytes, sys.maxsize))
-    lines = _text_lines(file, name, limits)
-    first = next(lines, "")
-    reader = csv.reader(chain([first], lines), strict=True, delimiter=_delimiter(first))
-    try:
-        header = [column.strip() for column in next(reader, list[str]())]
-        duplicate = next(
-            (column for at, column in enumerate(header) if column and column in header[:at]), None
-        )
-        if duplicate is not None:
-            raise BadLine(f"{name}:1", [Problem("", f"expected different columns, got {duplicate!r} twice")])
-        # without those of a spreadsheet after the last name; a table of pandas has its index in one without a name
-        columns = tuple(
-            dict.fromkeys(header[: max((at for at, one in enumerate(header, 1) if one), default=0)])
-        )
-        for row in reader:
-            if any(row):
-                yield reader.line_num, *_row(header, row, flat=flat), columns
-    except csv.Error as wrong:
-        raise BadLine(f"{name}:{reader.line_num}", [Problem("", f"not CSV: {wrong}")]) from None
-
-
-def _delimiter(header: str) -> str:
-    """A comma. If the header has none: a semicolon, as Excel writes in many countries, or a tab."""
-    return next((one for one in ",;\t" if one in header), ",")
-
-
-def _text_lines(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
-    """Decode line by line, so that an error has its line number and the lines before it are still read."""
-    number = 0
-    while line := file.readline(limits.max_line_bytes + 1):
-        number += 1
-        if len(line) > limits.max_line_bytes:
-            raise BadLine(f"{name}:{number}", [Problem("", too_long(limits))])
-        try:
-            yield (line.removeprefix(_BOM) if number == 1 else line).decode()
-        except UnicodeDecodeError as wrong:
-            raise BadLine(f"{name}:{number}", [Problem("", f"not UTF-8 (byte {wrong.start})")]) from None
-
-
-def _row(header: list[str], row: list[str], *, flat: bool) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    if len(row) > len(header):
-        return {}, (Problem("", f"expected {len(header)} cells, as in the header, got {len(row)}"),)
-    document: dict[str, Any] = {}
-    cells = [(column, cell) for column, cell in zip(header, row, strict=False) if cell]
-    if flat:
-        return dict(cells), ()
-    problems = (_set_cell(document, column, cell) for column, cell in cells)
-    return document, tuple(problem for problem in problems if problem is not None)
-
-
-def is_nested(column: str) -> bool:
-    """Whether a column is a member of an object, or a text that is JSON."""
-    return "." in column or column.endswith(":json")
-
-
-def nested_row(row: dict[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    """A row of a table with types, with the objects that the names of its columns address, as in CSV."""
-    document: dict[str, Any] = {}
-    cells = ((column, deepcopy(cell) if is_object(cell) else cell) for column, cell in row.items())
-    problems = [_set_cell(document, column, cell) for column, cell in cells]
-    return document, tuple(problem for problem in problems if problem is not None)
-
-
-def _set_cell(document: dict[str, Any], column: str, value: Any) -> Problem | None:
-    text = value if column.endswith(":json") else None
-    column = column.removesuffix(":json")
-    if isinstance(text, str):
-        try:
-            value = msgspec.json.decode(text.encode())
-            twice = duplicate_member(text.encode(), value, column)
-        except (msgspec.DecodeError, RecursionError) as wrong:
-            return Problem(column, not_json(text.encode(), wrong))
-        if twice is not None:
-            return Problem(twice, TWICE)
-    *outer, last = column.split(".")
-    for name in outer:
-        inner = document.setdefault(name, {})
-        if not is_object(inner):
-            return Problem(column, f"expected a column {name!r} or columns for its members, got both")
-        document = inner
-    if last in document:
-        return Problem(column, "expected one column for this member, got two")
-    document[last] = value
-    return None
-
-
-# Reads the rows of a Parquet file, batch by batch. It needs the extra `tables`.
-
-BATCH = 1_024  # rows in memory
-
-
-def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[Cells, tuple[str, ...]]]:
-    """Yield rows with the columns of the file. A null, or a number that is missing (NaN), is absent."""
-    require(name, "tables", package="pyarrow")
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    try:
-        table = parquet.ParquetFile(file)
-        columns = tuple(table.schema_arrow.names)
-        for batch in table.iter_batches(batch_size=BATCH):
-            for row in batch.to_pylist():
-                yield read_cells(row), columns
-    except arrow.ArrowException as wrong:
-        raise EnvironmentFailure(f"{name}: expected a Parquet file, got {wrong}") from None

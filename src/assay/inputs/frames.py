@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard
 from assay.errors import InvalidRequest, Problem
 from assay.extras import require
 from assay.inputs.cells import Cells, read_cells
-from assay.inputs.files import is_nested, nested_row
+from assay.inputs.table_files import is_nested, nested_row
 
 BATCH = 1_024  # rows that are converted at a time
 Row = dict[str, Any]

@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from assay.inputs.cells import Cells
-from assay.inputs.files import nested_row
 from assay.inputs.rows import ColumnMap, Part
+from assay.inputs.table_files import nested_row
 from assay.protocol.json_types import is_list, is_object
 
 Place = list[str]  # names that lead from the context to the value: test_case, metadata, topic

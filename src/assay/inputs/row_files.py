@@ -12,7 +12,15 @@ import msgspec
 
 from assay.errors import BadLine, Problem, UsageError
 from assay.inputs.cells import Cells
-from assay.inputs.files import BLOCK, SourceItem, check_readable, format_of, open_file, read_items
+from assay.inputs.files import (
+    BLOCK,
+    SourceItem,
+    check_readable,
+    format_of,
+    open_file,
+    read_items,
+    table_columns,
+)
 from assay.inputs.places import InputTable
 from assay.inputs.rows import ROW_KINDS, ColumnMap, Part, find_columns, is_row
 from assay.ports import Limits
@@ -34,9 +42,11 @@ def items_of(
     form, _ = format_of(name, "jsonl")
     pieces = read_items(name, limits, member=MEMBERS[part])
     first = next(pieces, None)
-    if first is None:
-        return
     kind = ROW_KINDS.get(form, "json")
+    if first is None:
+        if table is not None and (names := table_columns(name, limits)):
+            table.note(names, find_columns(names, columns or {}, part, name, kind=kind), nested=True)
+        return
     if kind == "json" and not columns and not is_row(_document(first), part):
         yield first
         yield from pieces

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import tracemalloc
 import zipfile
 from importlib import import_module
@@ -151,7 +152,7 @@ def test_to_pandas_has_the_columns_of_the_file(folder, command):
         ("t.csv", "score,case_score,input,output\n1,2,?,a\n", [], ["case_case_score", "case_score", "input", "output"]),
         ("t.csv", "trial,passed,check,input,output\n1,2,3,?,a\n", [], ["case_trial", "case_passed", "case_check", "input", "output"]),
         ("t.jsonl", '{"test_case": {"id": "a", "input": "?", "n": 1}, "output": {"value": "a"}}\n', [], []),
-        ("t.csv", "question,answer\n", [], []),
+        ("t.csv", "question,answer,topic\n", [], ["question", "answer", "topic"]),  # without a row
     ],
 )  # fmt: skip
 def test_each_input_keeps_its_names(name, text, options, columns, folder, command):
@@ -164,6 +165,34 @@ def test_each_input_keeps_its_names(name, text, options, columns, folder, comman
     assert [*header[len(columns) :], *columns].count("run") == 1
     assert {*header} >= {*COLUMNS}
     assert all(len(row) == len(header) for row in rows)
+
+
+def test_a_parquet_table_without_rows_keeps_its_columns(folder, command):
+    pandas.DataFrame({"question": [], "answer": [], "topic": []}).to_parquet(folder / "t.parquet")
+    done = command("evaluate", "t.parquet", "--checks", "checks.yaml", "-o", "r.parquet", folder=folder)
+    assert done.messages[-1] == "assay: there was nothing to evaluate: no test cases"
+    assert parquet.read_table(folder / "r.parquet").column_names[:3] == ["question", "answer", "topic"]
+
+
+def test_markdown_has_the_other_columns_beside_the_content_of_a_case(folder, command):
+    for ending in ("csv", "jsonl"):
+        command(*EVALUATE, "--save", "-o", f"r.{ending}", folder=folder)
+    for run in ("latest", "r.csv", "r.jsonl"):
+        assert command("report", run, "-o", "r.md", folder=folder).code == 0
+        lines = (folder / "r.md").read_text().partition("Inputs and outputs")[2].splitlines()
+        names, _, *rows = [line.strip("|").split(" | ") for line in lines if line.startswith("|")]
+        assert [name.strip() for name in names[:4]] == ["case", "input", "output", "expected"]
+        (row,) = rows
+        cells = dict(zip(map(str.strip, names[4:]), map(str.strip, row[4:]), strict=True))
+        assert cells["topic" if run == "r.jsonl" else "Thema"] == "hist", run  # the map has renamed it
+        assert "-foo" in " ".join(cells.values())
+        assert "Other?" not in cells.values()  # the input, under the name of its column
+        if run == "latest":
+            shown = [name for name in KEPT if name not in ("Frage", "answer", "gold", "case_score")]
+            found = [re.sub(r"[\\\u200b]", "", name).strip() for name in names[4:]]
+            assert found == shown
+        done = command("report", run, "-o", "r.md", "--redact", folder=folder)
+        assert "hist" not in (folder / "r.md").read_text(), done.err
 
 
 def test_standard_input_and_two_tables_keep_their_columns(folder, command):

@@ -12,7 +12,7 @@ from assay.cli.console.console import echo_err
 from assay.cli.evaluate.inputs_outputs import EvaluateOptions
 from assay.errors import BadLine, UsageError
 from assay.fep.planning.sources import checks_in
-from assay.inputs.files import check_readable, format_of, read_items
+from assay.inputs.files import check_readable, format_of, table_columns
 from assay.inputs.rows import (
     ROW_KINDS,
     Part,
@@ -80,11 +80,8 @@ def _finds_expected(columns: Sequence[str], mapping: Mapping[str, str], part: Pa
 
 def _columns(name: str, limits: Limits) -> tuple[str, ...]:
     """The columns of a table; none for another file."""
-    if name == "-" or format_of(name, "jsonl")[0] not in ROW_KINDS:
-        return ()
     with suppress(BadLine):  # reported by the run
-        first = next(read_items(name, limits), None)
-        return first.columns if first else ()
+        return table_columns(name, limits)
     return ()
 
 

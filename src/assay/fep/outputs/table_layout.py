@@ -23,7 +23,7 @@ _SAME: dict[str, tuple[Place, ...]] = {  # columns of ours that hold a cell of t
 _TAGS = _SAME["tags"]
 
 
-class _Kept(NamedTuple):
+class KeptColumn(NamedTuple):
     """A column of the user's table: its name in the results, and the place of its cells in a context."""
 
     name: str
@@ -40,7 +40,7 @@ class TableLayout:
     """
 
     def __init__(self, table: Places = NO_PLACES) -> None:
-        self._kept = list(_kept_columns(table))
+        self._kept = list(kept_columns(table))
         taken = {one.name for one in self._kept if one.ours}
         own = (name for name in COLUMNS if name not in taken)
         self.columns = (*(one.name for one in self._kept), *own)
@@ -73,11 +73,12 @@ class TableLayout:
             yield (*first, *left, *shared, *right)
 
 
-def _kept_columns(table: Places) -> Iterator[_Kept]:
+def kept_columns(table: Places) -> Iterator[KeptColumn]:
+    """The columns of the user's table under their names in results."""
     used = {*COLUMNS, MEMBER, *table}
     for name, place in table.items():
         if place in _SAME.get(name, ()):
-            yield _Kept(name, place, ours=True)
+            yield KeptColumn(name, place, ours=True)
             continue
         kept = name
         if name in COLUMNS or name == MEMBER:
@@ -86,10 +87,10 @@ def _kept_columns(table: Places) -> Iterator[_Kept]:
             while kept in used:
                 kept = f"{prefix}_{kept}"
             used.add(kept)
-        yield _Kept(kept, place, ours=False)
+        yield KeptColumn(kept, place, ours=False)
 
 
-def _cell(context: JSON, column: _Kept) -> Any:
+def _cell(context: JSON, column: KeptColumn) -> Any:
     """A scalar as it is, tags as a text, anything else as JSON; so is a text in a column of JSON."""
     value = find_place(context, column.place)
     if isinstance(value, str) and column.name.endswith(":json"):

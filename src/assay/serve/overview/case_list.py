@@ -153,7 +153,7 @@ async def case_rows(
     """The rows of some cases, with their ids."""
     firsts = [case.position * trials for case in cases]
     ids = await case_ids(store, run, firsts)
-    shown = {case.position: case.position * trials + _trial_shown(case) for case in cases}
+    shown = {case.position: case.position * trials + trial_shown(case) for case in cases}
     texts = await case_texts(store, run, list(shown.values())) if previews else {}
     rows: list[CaseRow] = []
     for case, first in zip(cases, firsts, strict=True):
@@ -170,7 +170,7 @@ async def case_rows(
     return rows
 
 
-def _trial_shown(case: CaseEntry) -> int:
+def trial_shown(case: CaseEntry) -> int:
     """The first trial that did not pass, or the first of all."""
     return next((at for at, pattern in enumerate(case.patterns) if pattern[0] != PASSED), 0)
 

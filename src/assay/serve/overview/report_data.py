@@ -22,6 +22,7 @@ from assay.protocol.json_types import is_object
 from assay.serve.fep.comparison import ComparedCases, read_cases
 from assay.serve.overview.case_list import RowCounts, case_rows, row_counts
 from assay.serve.overview.case_reader import case_detail
+from assay.serve.overview.report_columns import OtherColumns, other_columns
 from assay.serve.overview.report_slices import (
     WITHOUT_CONTENT,
     ReportSlice,
@@ -38,6 +39,7 @@ from assay.version import __version__
 MAX_TEXT = 20_000  # characters of one text; a longer one is cut
 MAX_CASE = 1_000_000  # bytes of one case
 MAX_BYTES = 16_000_000  # of all cases with content
+LISTED = 100  # rows of a table in Markdown
 PREVIEWS = 100  # rows whose texts are read at a time
 CHANGES = ("changed", "unmeasured", "only_in_baseline", "only_in_run", "other_inputs", "unchanged")
 _ABOUT = ("judge", "judges", "suiteDigest")  # what stays without content
@@ -52,6 +54,7 @@ class ReportRun(Struct, frozen=True, kw_only=True):
     counts: RowCounts  # of all these rows
     details: dict[str, Any]
     slices: list[ReportSlice] = []
+    columns: OtherColumns = OtherColumns()  # of the first cases that did not pass; without `details` alone
 
 
 class ReportComparison(Struct, frozen=True, kw_only=True):
@@ -122,14 +125,26 @@ async def _run(
     overview = await read_overview(store, RunRows(store), run, now, feedback=True)
     document = msgspec.json.decode(msgspec.json.encode(overview))
     details: dict[str, Any] = {}
+    columns = OtherColumns()
     if options.redact:
         rows = [msgspec.structs.replace(row, case_id=None) for row in rows]
         document = redacted_overview(document)
     elif options.details:
         details = await _details(evaluations, run, [*first, *(row.position for row in rows)], budget)
+    else:
+        failing = {row.position for row in rows if row.status != "passed"}
+        listed = [case for case in page.cases if case.position in failing][:LISTED]
+        columns = await other_columns(store, run, listed, trials)
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
     counts = await row_counts(store, run, trials, totals)
-    return ReportRun(overview=document, rows=rows, total=page.matching, counts=counts, details=details)
+    return ReportRun(
+        overview=document,
+        rows=rows,
+        total=page.matching,
+        counts=counts,
+        details=details,
+        columns=columns,
+    )
 
 
 async def _details(

@@ -15,7 +15,7 @@ from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text
 from assay.runs.run_names import name_of
 from assay.serve.fep.comparison import ComparedCases
-from assay.serve.overview.report_data import Report, ReportRun
+from assay.serve.overview.report_data import LISTED, Report, ReportRun
 from assay.serve.page.built_files import page_folder
 from assay.stats.number_text import score_text as number_text
 from assay.terminal import one_line
@@ -55,8 +55,8 @@ def title_of(report: Report) -> str:
 # A report as Markdown for a pull request: the verdict first, then tables, then folded lists. All content is
 # escaped.
 
-MAX_ROWS = 100  # of one table
 MAX_REASON = 300
+CONTENT = ("input", "output", "expected")
 BARS = {"passScore": ("score", "below"), "maxCostUsd": ("cost", "above"), "maxP95LatencyMs": ("p95 latency", "above")}  # fmt: skip
 ALERTS = {
     "passed": "TIP",
@@ -104,7 +104,7 @@ def _run(run: ReportRun, *, heading: str, redacted: bool) -> list[str]:
     ]
     if checks:
         columns = ("check", "passed", "failed", "not measured", "not run", "no verdict")
-        lines += [*_table(columns, checks[:MAX_ROWS]), ""]
+        lines += [*_table(columns, checks[:LISTED]), ""]
     rates = [(one.by, (one.name, f"{one.cases:,}", one.case_pass_rate, one.pass_rate)) for one in run.slices]
     lines += _slices(("cases", "cases passed (95%)", "checks passed (95%)"), rates)
     return lines + _failing(run, redacted=redacted)
@@ -115,8 +115,8 @@ def _slices(columns: Sequence[str], rows: Sequence[tuple[str, tuple[str, ...]]])
     lines: list[str] = []
     for by in dict.fromkeys(by for by, _ in rows):
         every = [row for one, row in rows if one == by]
-        lines += [*_table((f"by {plain(by, MAX_REASON)}", *columns), every[:MAX_ROWS]), ""]
-        lines += [f"… and {len(every) - MAX_ROWS:,} more slices", ""] if len(every) > MAX_ROWS else []
+        lines += [*_table((f"by {plain(by, MAX_REASON)}", *columns), every[:LISTED]), ""]
+        lines += [f"… and {len(every) - LISTED:,} more slices", ""] if len(every) > LISTED else []
     return lines
 
 
@@ -215,10 +215,19 @@ def _failing(run: ReportRun, *, redacted: bool) -> list[str]:
         [(_name(row), STATUS[row.status], _number(row.score), _part(row, "reason")) for row in failing],
         total,
     )
+    others = run.columns
+    without = ("",) * len(others.names)
     texts = [
-        (_name(row), _part(row, "input"), _part(row, "output"), _part(row, "expected")) for row in failing
+        (
+            _name(row),
+            *(_part(row, name) for name in CONTENT),
+            *others.cells.get(row.position, without),
+        )
+        for row in failing
     ]
-    return lines + _folded("Inputs and outputs", ("case", "input", "output", "expected"), texts, total)
+    columns = ("case", *CONTENT, *(plain(name, MAX_REASON) for name in others.names))
+    more = f"; {others.left_out:,} more columns are in files of results" if others.left_out else ""
+    return lines + _folded(f"Inputs and outputs{more}", columns, texts, total)
 
 
 def _name(row: CaseRow) -> str:
@@ -287,7 +296,7 @@ def _change(case: ComparedCase) -> tuple[str, ...]:
 def _folded(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], total: int) -> list[str]:
     if not rows:
         return []
-    shown = rows[:MAX_ROWS]
+    shown = rows[:LISTED]
     more = [f"… and {total - len(shown):,} more", ""] if total > len(shown) else []
     return [
         f"<details><summary>{escape(title)}</summary>",

@@ -106,11 +106,12 @@ def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
         return "undecided", missing
     failed = next(_failures(facts), None)
     if failed is not None:
-        return failed
+        outcome, reason = failed
+        return outcome, _joined([reason, _worse_cases(facts)])
     worse = list(_visibly_worse(facts))
-    if worse:
-        return "undecided", _joined([_against(facts, "; ".join(worse)), _worse_slices(facts)])
-    return "passed", _joined([_passed(facts), _worse_slices(facts)])
+    outcome = "undecided" if worse else "passed"
+    reason = _against(facts, "; ".join(worse)) if worse else _passed(facts)
+    return outcome, _joined([reason, _worse_cases(facts), _worse_slices(facts)])
 
 
 def _missing(facts: GateFacts) -> Iterator[str]:
@@ -330,6 +331,16 @@ def _passed(facts: GateFacts) -> str:
         if run.own_verdict
         else f"every case passed ({level_text(level)})"
     )
+
+
+def _worse_cases(facts: GateFacts) -> str | None:
+    """`2 cases got worse (q3, q7), 1 got better`, the worst first; None if no case did."""
+    comparison = facts.comparison
+    if comparison is None or not comparison.worse:
+        return None
+    ids = tuple(one.id for one in comparison.changes if not one.better)
+    better = f", {comparison.better:,} got better" if comparison.better else ""
+    return f"{_count(comparison.worse, facts.noun)} got worse ({_names(ids, comparison.worse)}){better}"
 
 
 def _worse_slices(facts: GateFacts) -> str | None:

@@ -6,7 +6,9 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import yaml
@@ -55,22 +57,81 @@ def next_words(out):
     return shlex.split(line)
 
 
-def run_folder(command, out, folder):
-    """The exit codes of the next command, and of the steps of the workflow."""
-    codes = [command(*next_words(out), folder=folder).code]
+def workflow_steps(folder):
     (job,) = yaml.safe_load((folder / CI).read_text("utf-8"))["jobs"].values()
-    steps = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
-    assert list(steps) == ["Install", "Measure", "Decide"]
+    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+
+
+def run_folder(command, out, folder):
+    """The exit codes of the next command, and of the steps of the workflow without a base branch."""
+    codes = [command(*next_words(out), folder=folder).code]
+    steps = workflow_steps(folder)
+    assert [name for name in steps if "base" not in name] == ["Install", "Measure", "Decide"]
     _, *measures = steps["Measure"].splitlines()
-    lines = [shlex.split(line.removesuffix(" || goes_on")) for line in measures] + [
-        shlex.split(steps["Decide"])
-    ]
+    decide = steps["Decide"].splitlines()[-1].replace('"$@"', "--policy gate.yaml")
+    lines = [shlex.split(line.removesuffix(" || goes_on")) for line in measures] + [shlex.split(decide)]
     assert all(line[0] == "assay" for line in lines)
     printed = [
         shlex.split(words) for words in re.findall(r"^(?:next|then): (?:cd .* && )?(.*)$", out, re.MULTILINE)
     ]
     assert printed == [*lines[:-1], lines[-1][: -len(["--markdown", "report.md"])]]
+    assert ("Measure the base branch" in steps) == (
+        len(measures) == 1
+    )  # two models are compared with each other
     return codes + [command(*line[1:], folder=folder).code for line in lines]
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "worse"),
+    [
+        (["--function", "bot:answer"], "bot.py", ('"Peru": "Lima"', '"Peru": "Cuzco"')),
+        (["--agent", "agent:act"], "agent.py", ("Hello, {task['name']}!", "Go away!")),
+    ],
+)
+def test_the_workflow_compares_with_the_base_branch(words, file, worse, command, zygote, tmp_path):
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "empty")
+    git(folder, "remote", "add", "origin", ".")
+    git(folder, "fetch", "-q", "origin")
+    assert command("init", *words, folder=folder).code == 0
+    (folder / "gate.yaml").write_text("min: 0\nrequire: not-regressed\npreset: strict\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "GITHUB_"))}
+    path = os.pathsep.join([str(zygote.bin), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def run_steps():
+        """The codes of the steps, and what the last one printed."""
+        ended = [
+            subprocess.run(
+                ["bash", "-e", "-c", step], cwd=folder, env=kept | {"PATH": path, "GITHUB_BASE_REF": "main"},
+                capture_output=True, text=True, timeout=60, check=False,
+            )
+            for name, step in workflow_steps(folder).items()
+            if name != "Install"
+        ]  # fmt: skip
+        return [one.returncode for one in ended], " ".join(ended[-1].stdout.split())
+
+    codes, said = run_steps()  # the pull request that adds the files
+    assert codes == [0, 0, 0]
+    assert "::notice title=assay::the base branch has no results, so nothing is compared passed: " in said
+    git(folder, "worktree", "remove", "--force", "base")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "evals")
+    git(folder, "fetch", "-q", "origin")
+    before, after = worse
+    (folder / file).write_text((folder / file).read_text().replace(before, after))
+    (folder / "gate.yaml").write_text("min: 0\npreset: lenient\n")  # the rules of the base count
+    codes, said = run_steps()
+    assert codes[:2] == [0, 0]
+    assert codes[2] != 0
+    assert "worse than in base-branch.jsonl by" in said
+    assert re.search(r"1 (case|task) got worse \(\w+\)", said), said
 
 
 @pytest.mark.parametrize("must", ["contain", "equal"])

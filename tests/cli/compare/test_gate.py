@@ -120,6 +120,9 @@ VERDICTS = [
     ),
     ("half.jsonl", {"baseline": "20.jsonl", "policy": "missing.yaml"}, 0, "no regression was shown"),
     ("19.jsonl", {"baseline": "20.jsonl"}, 0, "no regression was shown"),
+    ("19.jsonl", {"baseline": "20.jsonl"}, 0, "(80% power); 1 case got worse (c19)"),
+    ("10.jsonl", {"baseline": "20.jsonl"}, 3, " regressed; 10 cases got worse (c10, c11, c12 and 7 more)"),
+    ("19.jsonl", {"min": 0.99, "baseline": "20.jsonl"}, 3, "; 1 case got worse (c19)"),
     ("10.jsonl", {"baseline": "20.jsonl"}, 3, "it regressed against"),
     ("20.jsonl", {"baseline": "10.jsonl", "policy": "improve.yaml"}, 0, "it improved against"),
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "improve.yaml"}, 1, "the policy requires improved"),
@@ -184,6 +187,8 @@ VISIBLE = [
         "the pass rate is worse than in was.jsonl by 0.022, and max_drop is 0",
     ),
     (SLIGHT, 3, "lenient", "passed", "no regression was shown"),
+    (SLIGHT, 3, "lenient", "passed", "; 2 cases got worse (t14, t12), 1 got better"),
+    (UNTRIED, 1, "balanced", "undecided", "; 2 cases got worse (t0, t1)"),
     (UNTRIED, 1, "balanced", "undecided", "by 0.13, and max_drop is 0.05"),  # one trial: no case newly fails
     (UNTRIED, 1, "strict", "undecided", "by 0.13, and max_drop is 0"),
     (([3] * 20, [0] * 20), 3, "lenient", "failed", "it regressed"),

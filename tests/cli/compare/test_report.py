@@ -80,7 +80,11 @@ def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tm
     for active in (r"(?<!\\)<img", "@team", r"(?<!\\)\]\(", "\n# heading"):
         assert not re.search(active, text)
     by_table = [line.count(" | ") for line in text.splitlines() if "\\<img" in line]
-    assert by_table == [3, 3, 4]  # the slice; the reason; the input, the output, the expected value and the tags
+    assert by_table == [
+        3,
+        3,
+        4,
+    ]  # the slice; the reason; the input, the output, the expected value and the tags
 
 
 def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):

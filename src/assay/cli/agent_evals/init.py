@@ -36,6 +36,7 @@ KINDS = {  # what it is, what to ask for, the default
 }
 MUSTS = {"contain": "contain the expected text", "equal": "be equal to the expected value"}
 AGENT = "local.mine.bot"
+BASELINE = "base-branch.jsonl"  # results of the base branch
 SUGGESTED = 3  # tables that a refusal names
 ANY_TEXT = "so checks.yaml asks only for any text; say --map expected=COLUMN if there is one"
 
@@ -82,7 +83,7 @@ def main(options: InitOptions) -> None:
     if plan.note is not None:
         echo(plan.note)
     change = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(options.folder)} && "
-    first, *others = [*plan.measure, _gate(plan)]
+    first, *others = [*plan.measure, [*_gate(plan), "--policy", "gate.yaml"]]
     echo(f"next: {change}{shlex.join(first)}")
     for words in others:
         echo(f"then: {shlex.join(words)}")
@@ -272,17 +273,23 @@ def _agent_settings(kind: str, target: str) -> str:
 
 
 def _gate(plan: Plan) -> list[str]:
+    """The gate of two models compares them; that of one decides on its results alone."""
     *baseline, last = plan.results[:2]
     against = ["--baseline", baseline[0]] if baseline else []
-    return ["assay", "gate", last, *against, "--policy", "gate.yaml"]
+    return ["assay", "gate", last, *against]
 
 
 def _workflow(plan: Plan) -> str:
+    """Two models are compared with each other; anything else with what the base branch gives."""
     lines = "\n".join(f"          {shlex.join(words)} || goes_on" for words in plan.measure)
+    gate, single = shlex.join(_gate(plan)), len(plan.results) == 1
+    decide = init_files.AGAINST_BASE if single else init_files.BETWEEN_MODELS
+    base = shlex.join([f"../{BASELINE}" if word in plan.results else word for word in plan.measure[0]])
     return (
         init_files.GITHUB.replace("EXTRAS", plan.extras)
+        .replace("COMPARES", f"compares {'it with its base branch' if single else 'the models'}")
+        .replace("DECIDE\n", decide.replace("GATE", gate).replace("MEASURE", base))
         .replace("MEASURE", lines)
-        .replace("GATE", shlex.join([*_gate(plan), "--markdown", "report.md"]))
     )
 
 

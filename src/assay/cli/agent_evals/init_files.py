@@ -56,7 +56,7 @@ def FUNCTION(task, ctx):
 '''
 GREETING = {"contains": "Ada", "exact": '"Hello, Ada!"'}
 GITHUB = """\
-# Measures every pull request, and fails if `assay gate` does not pass. examples/ci compares with the base branch.
+# Measures every pull request, COMPARES, and fails if `assay gate` does not pass.
 name: evals
 on:
   pull_request:
@@ -69,6 +69,8 @@ jobs:
     runs-on: ubuntu-latest
     steps:
       - uses: actions/checkout@v4
+        with:
+          fetch-depth: 0
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
@@ -78,11 +80,32 @@ jobs:
         run: |
           goes_on() { case $? in 1 | 3) ;; *) exit 1 ;; esac }  # the gate decides about what was measured
 MEASURE
-      - name: Decide
-        run: GATE
+DECIDE
       - uses: actions/upload-artifact@v4
         if: always()
         with:
           name: evals
           path: report.md
+"""
+BETWEEN_MODELS = """\
+      - name: Decide
+        run: GATE --policy gate.yaml --markdown report.md
+"""
+AGAINST_BASE = """\
+      - name: Measure the base branch
+        run: |
+          git worktree add --detach base "origin/$GITHUB_BASE_REF"
+          cd base
+          if [ -e gate.yaml ]; then  # the pull request that adds this file has nothing to compare with
+            MEASURE || echo "the gate decides"
+          fi
+      - name: Decide
+        run: |
+          if [ -s base-branch.jsonl ]; then
+            set -- --baseline base-branch.jsonl --policy base/gate.yaml  # a change cannot relax its own rules
+          else
+            set -- --policy gate.yaml
+            echo "::notice title=assay::the base branch has no results, so nothing is compared"
+          fi
+          GATE "$@" --markdown report.md
 """

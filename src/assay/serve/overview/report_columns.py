@@ -84,7 +84,7 @@ def _text(value: Any) -> str:
 
 
 def _members(case: JSON) -> Iterator[tuple[str, Place]]:
-    """The members of a case and of its metadata. If both have a name, the one of the metadata begins with where it is."""
+    """The members of a case and of its metadata; one of the latter that both have begins with `metadata.`."""
     metadata = case.get("metadata")
     for name in case:
         if name != "metadata" or not is_object(metadata):

@@ -105,7 +105,7 @@ def test_an_operator_answers_shows_and_verifies_a_transition(tmp_path, command):
     assert shown.code == 0
     assert f"promote {AGENT}@1.0.0 to active, by author" in shown.out
     assert "deployment.promoted" in shown.out
-    assert command("show", run, "--failed", folder=tmp_path).code == 2
+    assert command("show", run, "--failing", folder=tmp_path).code == 2
     assert command("export", run, "-o", "x.jsonl", folder=tmp_path).code == 2
     assert command("admin", "audit", "verify", folder=tmp_path).code == 0
     asyncio.run(with_store(tmp_path, tamper))

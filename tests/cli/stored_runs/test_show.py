@@ -92,10 +92,10 @@ def test_run_shows_the_expected_and_the_actual_value(home, runs):
     ("run", "options", "present", "absent"),
     [
         ("evaluation", [], ["4 cases: 1 passed, 3 failed", "✗ text", "- two", "+ 2", "✓ ok"], ["pass rate"]),
-        ("evaluation", ["--failed"], ["✗ json", "$.b[1]: expected 2, got 3", "✗ same: "], ["✓ ok"]),
+        ("evaluation", ["--failing"], ["✗ json", "$.b[1]: expected 2, got 3", "✗ same: "], ["✓ ok"]),
         ("evaluation", ["--case", "ok"], ["✓ ok", "✓ same: equals 'fine'", "✓ regex: matches"], ["✗"]),
-        ("evaluation", ["--case", "ok", "--failed"], ["nothing matches"], ["✓ ok"]),
-        ("evaluation", ["--check", "same", "--failed"], ["✗ same"], ["regex"]),
+        ("evaluation", ["--case", "ok", "--failing"], ["nothing matches"], ["✓ ok"]),
+        ("evaluation", ["--check", "same", "--failing"], ["✗ same"], ["regex"]),
         ("evaluation", ["--limit", "1"], ["✗ text", "2 more did not pass and 1 more passed"], ["✗ json"]),
         ("evaluation", ["--case", "long"], ["(5,000 characters; --json prints all)", "\\x1b[2Jhostile"], ["\x1b"]),
         ("suite", [], ["score 0.333 (", "  not passed: ", "3 tasks: 1 passed, 2 failed", "✗ raises", "✗ looks", "✓ echoes"], ["cost unknown"]),
@@ -127,6 +127,11 @@ def test_show_looks_further_than_the_table(home, runs, command, run, options, pr
         ("suite", ["--check", "nope"], "has no check 'nope'; its checks: exact_match"),
         ("suite", ["--task", "looks", "--case", "looks"], "--case and --task: expected one of them"),
         ("suite", ["--limit", "0"], "--limit"),
+        (
+            "suite",
+            ["--failing", "--max-bytes", "5000"],
+            "--max-bytes: expected --failing and --json beside it",
+        ),
     ],
 )
 def test_an_option_that_a_run_does_not_have_is_refused_with_those_that_it_has(
@@ -222,3 +227,33 @@ def test_show_has_no_difference_where_the_output_contains_what_was_expected(comm
     assert "✗ rome" in shown
     assert "expected    Rome\n" in shown
     assert "- Rome" not in shown
+
+
+def test_failing_cases_for_a_program_have_content_reasons_and_steps(home, runs, command):
+    folder, *_ = home
+    found = json.loads(command("show", runs["suite"], "--failing", "--json", folder=folder).out)
+    assert (found["run"], found["status"], found["count"]) == (
+        runs["suite"],
+        "completed",
+        "3 tasks: 1 passed, 2 failed, 0 not measured",
+    )
+    cases = {case["id"]: case for case in found["cases"]}
+    assert set(cases) == {"raises", "looks"}
+    looks = cases["looks"]["data"]
+    assert (looks["expected"], looks["got"]) == ("It is lost.", "It is sent.")
+    assert looks["reasons"][0]["reason"] == "expected 'It is lost.', got 'It is sent.'"
+    assert looks["reasons"][0]["arguments"] == {"negate": False, "case_sensitive": True}
+    assert looks["steps"][0] == 'calls shop:orders {"id":17}'
+    assert "KeyError: 'no order'" in cases["raises"]["data"]["error"]
+    whole = command(*cases["looks"]["all"].split()[1:], folder=folder)
+    assert json.loads(whole.out)["cases"][0]["id"] == "looks"
+
+
+def test_failing_cases_for_a_program_are_cut_and_keep_to_their_bytes(home, runs, command):
+    folder, *_ = home
+    shown = command("show", runs["evaluation"], "--failing", "--json", "--max-bytes", "2000", folder=folder)
+    assert len(shown.out.encode()) <= 2_001  # and the end of the line
+    found = json.loads(shown.out)
+    long = next(case for case in found["cases"] if case["id"] == "long")
+    assert long["cut"]
+    assert "… [cut: " in json.dumps(long["data"], ensure_ascii=False)

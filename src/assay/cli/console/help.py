@@ -144,11 +144,14 @@ works without it); 2 wrong usage.
     "show": """Show the content, reasons and trajectories of a stored run.
 
 \b
-    assay show latest --failed
+    assay show latest --failing
     assay show latest --case refund-17
 
 Cases that did not pass come first, with input, output, expected value, and the reason of every check. A task of an
 agent eval also has its steps. For a workflow it shows the turns and the verdicts.
+
+--failing --json prints one document for a program, within --max-bytes: of each failing case the input, the expected
+value, what came, the reasons, and the steps that matter. What came from the tested system stands under `data`.
 """,
     "diff": """Show where two stored runs part ways, task by task.
 

@@ -38,8 +38,8 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Output": "--json",
     },
     "show": {
-        "Input": "--failed --case --task --check --tenant",
-        "Output": "--limit --k --json",
+        "Input": "--failing --case --task --check --tenant",
+        "Output": "--limit --max-bytes --k --json",
     },
     "history": {
         "Input": "--agent --tenant",

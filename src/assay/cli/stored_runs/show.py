@@ -34,11 +34,12 @@ from assay.workflow.verification_report import verification_of
 def show_run(
     *,
     run: str,
-    failed: bool,
+    failing: bool,
     case: str | None,
     task: str | None,
     check: str | None,
     limit: int | None,
+    max_bytes: int | None,
     ks: tuple[int, ...],
     tenant: str | None,
     json: bool,
@@ -46,7 +47,11 @@ def show_run(
     """Print the cases, tasks or verdicts of one run, and their reasons."""
     if case is not None and task is not None:
         raise UsageError("--case and --task: expected one of them, got both; they name the same thing")
-    options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, ks=ks, json=json)
+    if max_bytes is not None and not (failing and json):
+        raise UsageError("--max-bytes: expected --failing and --json beside it")
+    options = ShowOptions(
+        failing=failing, case=case or task, check=check, limit=limit, max_bytes=max_bytes, ks=ks, json=json
+    )
 
     async def show_run(evaluations: EvaluationService) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
@@ -81,7 +86,7 @@ def _erasure(run: Run) -> dict[str, str]:
 async def _show_deployment(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
     if options.selects:
         raise UsageError(
-            f"--failed, --case, --task, --check and --k: expected a run with cases, got {run.id}, a transition"
+            f"--failing, --case, --task, --check and --k: expected a run with cases, got {run.id}, a transition"
         )
     await show_deployment(evaluations.store, run, json=options.json)
 
@@ -89,7 +94,7 @@ async def _show_deployment(evaluations: EvaluationService, run: Run, options: Sh
 async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
     if options.selects:
         raise UsageError(
-            f"--failed, --case, --task, --check and --k: expected a run with cases, got {run.id}, a workflow run"
+            f"--failing, --case, --task, --check and --k: expected a run with cases, got {run.id}, a workflow run"
         )
     verification = await verification_of(evaluations.store, run, parts.execution_environment(settings.load()))
     await show_workflow(evaluations.store, run, verification, limit=options.limit, json=options.json)

@@ -20,6 +20,8 @@ from assay.cli.console.console import case_count, echo_json
 from assay.cli.console.console_table import Page
 from assay.cli.render import check_table, scorecard
 from assay.cli.render.case import LABEL, ShownCase, case_lines, headline
+from assay.cli.render.failing_cases import CASES as FAILING_CASES
+from assay.cli.render.failing_cases import MAX_BYTES, FailingCases, bounded, failing_case
 from assay.cli.render.findings import put_safety
 from assay.cli.render.scorecard import checks_document
 from assay.errors import UsageError
@@ -47,16 +49,22 @@ MAX_IDS = 1_000  # that are searched for one that is spelled alike
 class ShowOptions(Struct, frozen=True, kw_only=True):
     """The command line of `assay show`."""
 
-    failed: bool = False
+    failing: bool = False
     case: str | None = None  # the id of a case or of a task
     check: str | None = None  # the name or the type of a check
     limit: int | None = None
+    max_bytes: int | None = None
     ks: tuple[int, ...] = ()  # --k
     json: bool = False
 
     @property
+    def bounded(self) -> bool:
+        """The document of failing cases, within a number of bytes."""
+        return self.json and self.failing
+
+    @property
     def selects(self) -> bool:
-        return self.failed or self.case is not None or self.check is not None or bool(self.ks)
+        return self.failing or self.case is not None or self.check is not None or bool(self.ks)
 
 
 class Selection:
@@ -66,7 +74,7 @@ class Selection:
 
     def __init__(self, options: ShowOptions) -> None:
         self._options = options
-        self._limit = options.limit or CASES
+        self._limit = options.limit or (FAILING_CASES if options.bounded else CASES)
         self._failing: list[ShownCase] = []
         self._others: list[ShownCase] = []
         self.total = 0
@@ -94,7 +102,7 @@ class Selection:
             if not named:
                 return
             failing = any(map(is_failing, named))
-        if options.failed and not failing:
+        if options.failing and not failing:
             return
         self._matching[failing] += 1
         cases = self._failing if failing else self._others
@@ -138,6 +146,9 @@ async def show_evaluation(
     store = evaluations.store
     erased = not await store.chunk_infos(run.id, REQUEST, limit=1)
     statistics = await read_statistics(store, run) or RunStatistics()
+    if options.bounded:
+        _print_failing(run, selection, options, counts_line(run, statistics, "case"))
+        return
     notes = await annotations(store, run)
     corrected = await corrected_run(store, run, notes, statistics, await all_blocks(store, run.id))
     if options.json:
@@ -201,9 +212,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     await add_trajectories(store, run, request, selection.cases)
     card = msgspec.structs.replace(card, report=scorecard.with_ks(card.report, options.ks))
     if options.json:
-        document = scorecard.document_of(card, await read_summary(store, run))
-        document |= await checks_document(store, run)
-        _print_json(document, selection, "cases", erased=False)
+        await _print_eval(store, run, card, selection, options)
         return
     report, page = card.report, Page()
     page.put(f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
@@ -225,6 +234,18 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(f"not passed: {critical}", "bold red")
     put_safety(page, card, FINDINGS)
     _put_cases(page, selection, options, counts_line(run, await read_statistics(store, run), "task"), "")
+
+
+async def _print_eval(
+    store: Store, run: Run, card: EvalDetail, selection: Selection, options: ShowOptions
+) -> None:
+    """The JSON of an eval run."""
+    if options.bounded:
+        _print_failing(run, selection, options, counts_line(run, await read_statistics(store, run), "task"))
+        return
+    document = scorecard.document_of(card, await read_summary(store, run))
+    document |= await checks_document(store, run)
+    _print_json(document, selection, "cases", erased=False)
 
 
 async def trials_of(
@@ -316,6 +337,14 @@ def _put_cases(page: Page, selection: Selection, options: ShowOptions, count: st
         ]
         page.put("")
         page.put(f"{' and '.join(filter(None, parts))}: --limit N shows more, assay export writes all")
+
+
+def _print_failing(run: Run, selection: Selection, options: ShowOptions, count: str) -> None:
+    """The failing cases as JSON, within a number of bytes."""
+    cases = [failing_case(case, run.id, options.check) for case in selection.cases]
+    document = FailingCases(run.id, run.status, count, cases=cases, more=sum(selection.more))
+    document.next = f"assay export {run.id} -o results.jsonl"
+    echo_json(bounded(document, options.max_bytes or MAX_BYTES))
 
 
 def _print_json(document: JSON, selection: Selection, name: str, *, erased: bool) -> None:

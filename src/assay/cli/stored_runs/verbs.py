@@ -112,8 +112,8 @@ def list_(
 
 def show(
     run: RunId,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Only cases that failed or were not measured.")
+    failing: Annotated[
+        bool, typer.Option("--failing", help="Only cases that failed or were not measured.")
     ] = False,
     case: Annotated[str | None, typer.Option(help="Only the case with this id.", metavar="ID")] = None,
     task: Annotated[str | None, typer.Option(help="Only the task with this id.", metavar="ID")] = None,
@@ -121,7 +121,17 @@ def show(
         str | None, typer.Option(help="Only the check with this name or type.", metavar="C")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="At most N cases. Default: 5.", metavar="N", min=1)
+        int | None,
+        typer.Option(help="At most N cases. Default: 5, and 10 with --failing --json.", metavar="N", min=1),
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="With --failing --json: at most N bytes. Longer texts are cut. Default: 20000.",
+            metavar="N",
+            min=2_000,
+            max=10_000_000,
+        ),
     ] = None,
     k: Annotated[
         list[str] | None,
@@ -135,11 +145,12 @@ def show(
 
     command.show_run(
         run=run,
-        failed=failed,
+        failing=failing,
         case=case,
         task=task,
         check=check,
         limit=limit,
+        max_bytes=max_bytes,
         ks=read_ks(k or []),
         tenant=tenant,
         json=json,

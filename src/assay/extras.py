@@ -31,6 +31,7 @@ EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.to
         "opentelemetry-sdk": "opentelemetry.sdk",
         "prometheus-client": "prometheus_client",
     },
+    "text": {"rapidfuzz": "rapidfuzz", "sacrebleu": "sacrebleu"},
     "workers": {"dbos": "dbos"},
     "store": {
         "alembic": "alembic",

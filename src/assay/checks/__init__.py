@@ -16,6 +16,12 @@ _CHECKS = {
     "json_schema": "JsonSchema",
     "exists": "Exists",
     "has_items": "HasItems",
+    "number": "Number",
+    "choice": "Choice",
+    "f1": "F1",
+    "edit_distance": "EditDistance",
+    "rouge": "Rouge",
+    "bleu": "Bleu",
 }  # each in a module of its name
 
 JUDGE_TYPES = frozenset({"llm_judge", *READY_JUDGES, *JUDGES})  # a model gives their verdicts

@@ -320,17 +320,28 @@ def _json_schema(arguments: Arguments, results: JSON, passed: bool) -> str:
     return f"does not match the schema: {'; '.join(texts)}{more}"
 
 
-def _similarity(arguments: Arguments, results: JSON, passed: bool) -> str:
-    response, bounds = results.get("response"), arguments.get("threshold")
-    score = response.get("score") if is_object(response) else None
-    if not isinstance(score, int | float):
-        return ""
-    if not is_object(bounds):
-        return f"similarity {score:.3f}"
-    outside = "outside of " if bounds.get("negate") else ""
-    if passed:
-        return f"similarity {score:.3f} is {outside}{bounds_in_words(bounds)}"
-    return f"expected a similarity {outside}{bounds_in_words(bounds)}, got {score:.3f}"
+def _score_reason(noun: str) -> Callable[[Arguments, JSON, bool], str]:
+    """The reason of a check that measures a score, which `threshold` may bound."""
+
+    def describe(arguments: Arguments, results: JSON, passed: bool) -> str:
+        response, bounds = results.get("response", results), arguments.get("threshold")
+        score = response.get("score") if is_object(response) else None
+        if not isinstance(score, int | float):
+            return ""
+        found = f"{score:.3f}"
+        if (most := arguments.get("max_distance")) is not None:
+            distance = results.get("distance")
+            if not passed and distance > most:
+                return f"expected a distance of at most {most}, got {distance}"
+            found = f"{found} at a distance of {distance}"
+        if not is_object(bounds):
+            return f"{noun} {found}"
+        outside = "outside of " if bounds.get("negate") else ""
+        if passed:
+            return f"{noun} {found} is {outside}{bounds_in_words(bounds)}"
+        return f"expected {'an' if noun[0] in 'aeioF' else 'a'} {noun} {outside}{bounds_in_words(bounds)}, got {found}"
+
+    return describe
 
 
 def join_values(values: list[Any]) -> str:
@@ -339,13 +350,17 @@ def join_values(values: list[Any]) -> str:
 
 
 _REASONS: dict[str, Callable[[Arguments, JSON, bool], str]] = {
+    "bleu": _score_reason("BLEU"),
     "contains": _contains,
+    "edit_distance": _score_reason("similarity"),
     "exact_match": _exact_match,
     "exists": _exists,
+    "f1": _score_reason("F1"),
     "has_items": _has_items,
     "json_match": _json_match,
     "json_schema": _json_schema,
     "regex": _regex,
-    "semantic_similarity": _similarity,
+    "rouge": _score_reason("ROUGE"),
+    "semantic_similarity": _score_reason("similarity"),
     "threshold": _threshold,
 }

@@ -8,7 +8,15 @@ from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 OUTPUT = "$.output.value"
-LISTS = ("contains", "has_items", "tool_calls", "rubric")  # a value that is not a list is a list of one
+MEASURES = ("f1", "edit_distance", "rouge", "bleu")
+LISTS = (
+    "contains",
+    "has_items",
+    "choice",
+    *MEASURES,
+    "tool_calls",
+    "rubric",
+)  # a value that is not a list is a list of one
 BESIDE = ("name", "version")  # members that may stand beside the type
 
 
@@ -33,6 +41,12 @@ SHORT_FORMS = {
     "json_schema": ShortForm("value", "schema", takes_object=True),
     "exists": ShortForm(None, "path"),
     "has_items": ShortForm("items", "required_items"),
+    "number": ShortForm("text", "expected"),
+    "choice": ShortForm("text", "expected"),
+    "f1": ShortForm("text", "references"),
+    "edit_distance": ShortForm("text", "references"),
+    "rouge": ShortForm("text", "references"),
+    "bleu": ShortForm("text", "references"),
     "tool_calls": ShortForm(None, "expected"),
     "max_steps": ShortForm(None, "limit"),
     "no_repeated_calls": ShortForm(None, "limit", optional=True),

@@ -169,7 +169,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
     [
         (
             {"type": "vibes", "arguments": {}},
-            ["checks[0].type: there is no check 'vibes'; there are answer_relevance, contains, "],
+            ["checks[0].type: there is no check 'vibes'; there are answer_relevance, bleu, "],
         ),
         (
             {"type": "regex", "version": "one", "arguments": {}},

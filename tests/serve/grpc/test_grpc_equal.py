@@ -37,6 +37,9 @@ CHECKS = st.one_of(
     st.builds(lambda v, m: check("threshold", value=v, min_value=m), PATHS, NUMBERS),
     st.builds(lambda v, e: check("json_match", actual=v, expected=e), PATHS, VALUES.filter(lambda one: not isinstance(one, str))),
     st.builds(lambda p: check("exists", path=p), PATHS),
+    st.builds(lambda t, e: check("number", text=t, expected=e, absolute=0.5), PATHS, PATHS | NUMBERS),
+    st.builds(lambda t, e: check("choice", text=t, expected=[e]), PATHS, st.sampled_from("ABZ")),
+    st.builds(lambda m, t, r: check(m, text=t, references=r), st.sampled_from(["f1", "edit_distance", "rouge", "bleu"]), PATHS, PATHS | st.lists(WORDS, min_size=1, max_size=2)),
     st.builds(lambda t: check("vibes", text=t), WORDS),  # refused
 )  # fmt: skip
 

@@ -399,7 +399,7 @@ BAD_REQUESTS = [
     (request(outputs=3), "outputs: expected a list"),
     (request(test_cases=[{"id": 1, "input": 1}]), "test_cases[0].id: expected a string, got a number"),
     (request(test_cases=TWO, outputs=[{"value": 1}] * 2), "test_cases[1].id: 'a' is already the id of another test case"),
-    (request([check("vibes")]), "checks[0].type: there is no check 'vibes'; there are answer_relevance, contains, "),
+    (request([check("vibes")]), "checks[0].type: there is no check 'vibes'; there are answer_relevance, bleu, "),
     (request([{**MATCH, "version": "9.0.0"}]), "checks[0].version: there is no check 'exact_match@9.0.0'; there are exact_match@1.0.0"),
     (request([{**MATCH, "version": "one"}]), "checks[0].version: expected a semantic version"),
     (request([{**MATCH, "more": 1}]), "checks[0].more: no such member; there are type, arguments, version"),

@@ -22,6 +22,7 @@ from assay.ports.config import (
     Retention,
     SafetyPolicy,
     ToolConfig,
+    TraceProjectConfig,
     VerifierLoopConfig,
 )
 from assay.protocol.json_types import is_object
@@ -47,6 +48,7 @@ TABLES = (
     "pack_keys",
     "safety",
     "retention",
+    "traces",
 )
 
 
@@ -106,6 +108,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pack_keys: dict[str, PackKeyConfig] = {}
     safety: SafetyPolicy = SafetyPolicy()  # of tool calls, in the mode adversarial
     retention: Retention = Retention()  # what `assay admin gc` removes
+    traces: dict[str, TraceProjectConfig] = {}  # the projects that a server takes traces for
 
 
 def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:
@@ -127,6 +130,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         pack_keys,
         safety,
         retention,
+        traces,
     ) = (_table(values, name) for name in TABLES)
     flat = (
         (limits, Limits, PREFIX),
@@ -165,7 +169,14 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         safety=_single(safety, SafetyPolicy, "safety"),
         retention=_single(retention, Retention, "retention"),
         **_parse_tables(
-            {"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys}
+            {
+                "agents": agents,
+                "tools": tools,
+                "mcp": mcp,
+                "workflows": workflows,
+                "pack_keys": pack_keys,
+                "traces": traces,
+            }
         ),
     )
 
@@ -202,6 +213,7 @@ CONFIGURED = {
     "mcp": McpServer,
     "workflows": VerifierLoopConfig,
     "pack_keys": PackKeyConfig,
+    "traces": TraceProjectConfig,
 }
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 

@@ -42,6 +42,7 @@ from assay.ports.config import (
     Retention,
     SafetyPolicy,
     ToolConfig,
+    TraceProjectConfig,
     VerifierLoopConfig,
 )
 from assay.protocol.schemas import NOUNS
@@ -237,8 +238,9 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
         ("## Pack keys", PackKeyConfig),
         ("## Safety", SafetyPolicy),
         ("## Retention", Retention),
+        ("## Traces", TraceProjectConfig),
     ],
-    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys", "safety", "retention"],
+    ids=["providers", "agents", "tools", "mcp", "workflows", "pack_keys", "safety", "retention", "traces"],
 )
 def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
     rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")

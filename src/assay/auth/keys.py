@@ -69,6 +69,7 @@ SCOPES: dict[str, str] = {  # those that a route needs
     "suites:write": "store suites",
     "packs:publish": "install packs",
     "packs:yank": "remove packs",
+    "traces:write": "send traces that are scored",
     "metrics:read": "read metrics",
 }
 RESERVED: frozenset[str] = (

@@ -16,7 +16,6 @@ The first pattern in the file that matches the id of the agent counts. A member 
 `assay gate`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -28,6 +27,7 @@ from assay.errors import InvalidRequest, Problem
 from assay.inputs.context import to_json_document
 from assay.inputs.files import document_of
 from assay.ports import Limits
+from assay.ports.config import seconds_of
 from assay.protocol.json_types import is_list, is_object, kind_of, preview
 from assay.protocol.validation_messages import problems_in
 
@@ -39,8 +39,6 @@ ApprovalState = Literal["test", "staged", "active", "rolled-back"]
 SEVERITIES = ("low", "medium", "high", "critical")
 DAY = 86_400.0
 MAX_PATTERNS = 1_000
-_UNITS = {"m": 60.0, "h": 3_600.0, "d": DAY, "w": 7 * DAY}
-_SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 
 
 class ApprovalRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -214,16 +212,10 @@ def _quorum_problem(approval: dict[str, Any], place: str) -> Iterator[Problem]:
 
 def _span_problem(table: dict[str, Any], member: str, place: str) -> Iterator[Problem]:
     value = table.get(member)
-    if value is not None and seconds_of(value) is None:
+    if value is not None and not seconds_of(value):
         yield Problem(
             f"{place}.{member}", f"expected a span such as 30m, 12h, 7d or 2w, got {preview(value)}"
         )
-
-
-def seconds_of(span: Any) -> float | None:
-    """`7d` in seconds; None for anything that is not a span."""
-    found = _SPAN.fullmatch(span) if isinstance(span, str) else None
-    return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
 def _with_seconds(table: Any) -> Any:
@@ -231,11 +223,11 @@ def _with_seconds(table: Any) -> Any:
     if not is_object(table):
         return table
     changed = {name: value for name, value in table.items() if name != "max_age"}
-    if (age := seconds_of(table.get("max_age"))) is not None:
+    if age := seconds_of(table.get("max_age")):
         changed["max_age"] = age
     if is_object(approval := table.get("approval")):
         inner = {name: value for name, value in approval.items() if name != "timeout"}
-        if (timeout := seconds_of(approval.get("timeout"))) is not None:
+        if timeout := seconds_of(approval.get("timeout")):
             inner["timeout"] = timeout
         changed["approval"] = inner
     return changed

@@ -10,14 +10,17 @@ from assay.agenteval.service import AgentEvalService
 from assay.auth.authenticator import Authenticator, PresentedToken
 from assay.auth.jwt_settings import JwtSettings
 from assay.backends.engines.local import InlineEngine
+from assay.backends.models.prices import published_cost
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.concurrency.event_loop import supervise
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.fep.execution.execute import ExecutionOptions
-from assay.fep.records.kind import EvaluationKind
 from assay.fep.records.service import EvaluationService
+from assay.fep.trace_windows.kind import TraceWindowKind
+from assay.fep.trace_windows.projects import trace_projects
+from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.host import parts
 from assay.ports import Services, Store
 from assay.ports.agents import Agents
@@ -39,6 +42,7 @@ class Runtime(NamedTuple):
     authenticator: Authenticator
     workflows: Any  # a `workflow.service.WorkflowService`
     promotions: Any  # a `promotion.service.PromotionService`
+    traces: TraceIntake | None = None  # None: no project is configured
 
 
 @asynccontextmanager
@@ -47,6 +51,7 @@ async def open_runtime(
 ) -> AsyncGenerator[Runtime]:
     """Open the store and an executor for every kind of run; it adopts the runs that a crashed process left."""
     checks, deps = parts.registry(settings, modules), host_services(settings, settings.server_processes)
+    projects = trace_projects(settings.traces, checks, deps)
     async with parts.store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         kinds = build_kinds(settings, opened, checks, deps)
@@ -57,10 +62,21 @@ async def open_runtime(
             supervise("expiry", partial(expire_loop, one.expire_waits))
             for one in (workflows, kinds.promotions)
         ]
+        traces: TraceIntake | None = None
+        if projects:
+            traces = TraceIntake(projects, opened, executor, deps.clock, settings.serving.max_trace_bytes)
+            loops.append(supervise("trace windows", traces.run))
         try:
             evaluations = EvaluationService(opened, checks, deps)
             yield Runtime(
-                opened, executor, evaluations, kinds.evals, authenticator, workflows, kinds.promotions
+                opened,
+                executor,
+                evaluations,
+                kinds.evals,
+                authenticator,
+                workflows,
+                kinds.promotions,
+                traces,
             )
         finally:
             _ = [loop.cancel() for loop in loops]
@@ -95,7 +111,7 @@ def build_kinds(settings: Settings, store: Store, checks: Registry, services: Se
         return workflows
 
     kinds = (
-        EvaluationKind(store, checks, services, options),
+        TraceWindowKind(store, checks, services, options, published_cost),
         AgentEvalKind(store, evals.dependencies),
         kind,
         ManagementKind(services.clock),

@@ -78,7 +78,14 @@ def http_server(
     routes = [*ROUTES, *SEAMS] if routes_enabled() else ROUTES
     authenticate = runtime.authenticator.authenticate
     app = http_app(
-        runtime.executor, runtime.evaluations, openwop, authenticate, settings.serving, routes, member
+        runtime.executor,
+        runtime.evaluations,
+        openwop,
+        authenticate,
+        settings.serving,
+        routes,
+        member,
+        runtime.traces,
     )
     return server(app, settings.serving, host=host, port=port, tls=tls)
 

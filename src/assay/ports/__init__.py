@@ -40,6 +40,7 @@ from assay.ports.store import ChunkInfo as ChunkInfo
 from assay.ports.store import CreateRun as CreateRun
 from assay.ports.store import DeleteDocument as DeleteDocument
 from assay.ports.store import Document as Document
+from assay.ports.store import DocumentInfo as DocumentInfo
 from assay.ports.store import Event as Event
 from assay.ports.store import EvidenceChunk as EvidenceChunk
 from assay.ports.store import PutDocument as PutDocument

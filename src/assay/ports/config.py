@@ -1,5 +1,6 @@
 """Tables of assay.toml for agents, tools, MCP servers and workflows: `[agents."…"]`, `[workflows."…"]` and so on."""
 
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -172,3 +173,31 @@ class Retention(RetentionPolicy, frozen=True, kw_only=True, forbid_unknown_field
     def removes(self) -> bool:
         """Whether any policy has a number of days."""
         return any(one.evidence_days or one.kinds for one in (self, *self.tenants.values()))
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
+
+
+def seconds_of(span: Any) -> int | None:
+    """`7d` in seconds; None for anything that is not a span of time."""
+    found = _SPAN.fullmatch(span) if isinstance(span, str) else None
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+Duration = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,6}[smhdw]\Z")]
+AttributeValue = str | int | float | bool
+
+
+class TraceProjectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[traces.NAME]`: traces that a server receives over OTLP, and how it scores them."""
+
+    checks: str | list[Any]  # a file of checks, or the checks
+    sample: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0  # the share of traces that are scored
+    filter: dict[str, AttributeValue | list[AttributeValue]] = {}  # only traces with these attributes
+    case: Literal["trace", "conversation"] = "trace"  # what one case is
+    window: Duration = "1d"  # whose traces become one stored evaluation
+    settle: Duration = "5s"  # after the root of a trace, for spans and log records that come later
+    quiet: Duration = "60s"  # without a span, until a trace without a root is scored
+    retention: Duration = "0s"  # that spans are kept after they are scored
+    tenants: tuple[str, ...] = ()  # that may send; (): all

@@ -25,6 +25,7 @@ from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
 LOCAL_ONLY = "apart"  # only the process that was given the run's agents can continue it
 COPY_IN_PROGRESS = "copying"  # the run is being copied from another; no executor may start it yet
 REQUIRED_VERSION = "assayVersion"  # of a run on workers: workers of an older version of assay leave it
+STANDING = "standing"  # the run waits for what comes and does not count as one in flight
 EXTERNALLY_DRIVEN = "driven"  # a command executes the run itself; no other process has its cases
 
 
@@ -142,6 +143,17 @@ class UnitWatch(Protocol):
 
 
 unit_watch: ContextVar[UnitWatch | None] = ContextVar("unit_watch", default=None)
+
+
+class StopSignal(Protocol):
+    """An event that is set when a conductor wants no more units. A state that waits for units waits for it too."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> Any: ...
+
+
+units_stopped: ContextVar[StopSignal | None] = ContextVar("units_stopped", default=None)
 Perform = Callable[[str, bytes], Awaitable[bytes]]
 
 

@@ -124,6 +124,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     updated: datetime
 
 
+class DocumentInfo(msgspec.Struct, frozen=True):
+    """A document without its data: its key, and the bytes that the store has of it."""
+
+    key: str
+    size: int
+
+
 class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Write a document: only if it is absent (version 0), only over that version, or unconditionally (None)."""
 
@@ -302,6 +309,20 @@ class Store(AuditLog, Reencryptable, TenantContents, CaseTable, Protocol):
     async def documents(
         self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[Document]: ...
+
+    async def document_infos(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[DocumentInfo]:
+        """List documents by key, without their data."""
+        ...
+
+    async def find_documents(self, tenant: str, kind: str, keys: Sequence[str]) -> list[Document]:
+        """Those of these documents that exist, by key."""
+        ...
+
+    async def measure_documents(self, tenant: str, kind: str, *, prefix: str = "") -> tuple[int, int]:
+        """The number of documents, and the bytes that the store has of them."""
+        ...
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
         """Delete a batch of documents of a kind, last written before then, of all tenants; return their number."""

@@ -51,6 +51,9 @@ COUNTERS = {
     "assay_runs": Metric("runs that ended", ("kind", "status")),
     "assay_units": Metric("units that were completed", ("kind",)),
     "assay_events": Metric("events that were written"),
+    "assay_trace_spans": Metric(
+        "spans and log records that were received, by outcome", ("project", "outcome")
+    ),
     "assay_task_deaths": Metric("background tasks that died and were restarted", ("task",)),
     "assay_model_calls": Metric("calls of providers, by outcome", ("provider", "outcome")),
     "assay_model_tokens": Metric("tokens, as reported by providers", ("provider", "direction")),

@@ -27,12 +27,14 @@ from assay.ports.kinds import (
     EXTERNALLY_DRIVEN,
     PRIORITY,
     REQUIRED_VERSION,
+    STANDING,
     USUAL,
     RunKind,
     RunState,
     UnitScope,
     unit_scope,
     unit_watch,
+    units_stopped,
 )
 from assay.ports.telemetry import telemetry, tracing
 from assay.runs.event_log_writer import LogWriter
@@ -147,6 +149,11 @@ class Conductor:
     def tenant(self) -> str:
         return self._run.tenant
 
+    @property
+    def is_standing(self) -> bool:
+        """Whether the run waits for what comes: it is not counted as one in flight."""
+        return STANDING in self._run.metadata
+
     def cancel(self) -> None:
         """Stop. Recorded results stay; the rest is not done."""
         self._stopped.set()
@@ -169,6 +176,7 @@ class Conductor:
         batch.owner.set(self._run.tenant)
         unit_scope.set(UnitScope(self._run.tenant, self._run.metadata.get(PRIORITY, USUAL)))
         unit_watch.set(self._executing)
+        units_stopped.set(self._stopped)
         store_patience.set(None)  # it outlives the request that submitted it
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         # a run that was adopted: the span of the request that submitted it is not open here

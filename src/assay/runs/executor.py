@@ -152,8 +152,8 @@ class RunExecutor:
 
     @property
     def active_runs(self) -> int:
-        """How many runs this executor conducts."""
-        return len(self._conductors)
+        """How many runs this executor conducts, without those that wait for what comes."""
+        return sum(not conductor.is_standing for conductor, _ in self._conductors.values())
 
     def left(self) -> str:
         """What a process leaves that ends by force now."""
@@ -163,7 +163,10 @@ class RunExecutor:
 
     def active_runs_of(self, tenant: str) -> int:
         """How many of them belong to a tenant."""
-        return sum(conductor.tenant == tenant for conductor, _ in self._conductors.values())
+        return sum(
+            conductor.tenant == tenant and not conductor.is_standing
+            for conductor, _ in self._conductors.values()
+        )
 
     async def get(self, run: str, tenant: str, kind: str | None = None) -> Run:
         """The run, or NotFound. The run of another tenant is not found either."""

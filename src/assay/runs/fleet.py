@@ -29,7 +29,7 @@ from assay.ports import (
     Transaction,
     store_patience,
 )
-from assay.ports.kinds import REQUIRED_VERSION, RunKind
+from assay.ports.kinds import REQUIRED_VERSION, STANDING, RunKind
 from assay.runs.executor import RunExecutor
 from assay.runs.leases import LEASE
 from assay.version import __version__, is_older
@@ -74,7 +74,7 @@ class DelegatingExecutor(RunExecutor):
     def start(self, run: Run) -> None:
         """Release the run, so that a worker adopts it."""
         self.check_open()
-        self._counts[run.tenant] += 1
+        self._counts[run.tenant] += STANDING not in run.metadata
         task = asyncio.create_task(self._hand_over(run))
         self._handovers.add(task)
         task.add_done_callback(self._handovers.discard)
@@ -138,7 +138,7 @@ class DelegatingExecutor(RunExecutor):
         before = self._counts.copy()
         active = await self.store.runs(RunQuery(statuses=ACTIVE, limit=COUNTED))
         started = self._counts - before  # while the store was read
-        self._counts = Counter(run.tenant for run in active) + started
+        self._counts = Counter(run.tenant for run in active if STANDING not in run.metadata) + started
         now = asyncio.get_running_loop().time()
         if active and not self.workers and now - self._warned >= WARN:
             self._warned = now

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.applications import Starlette
 
 from assay.fep.records.service import EvaluationService
+from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.runs.executor import RunExecutor
 from assay.serve.fep.routes import FEP
 from assay.serve.fep.schemas import fep_schemas
@@ -14,6 +15,7 @@ from assay.serve.fep.server_state import FepState
 from assay.serve.openwop.host import OpenWopHost
 from assay.serve.openwop.routes import OPENWOP
 from assay.serve.openwop.schemas import openwop_schemas
+from assay.serve.otlp.receiver import OTLP, TraceReceiver
 from assay.serve.overview.access import OverviewState
 from assay.serve.overview.routes import OVERVIEW, overview_schemas
 from assay.serve.page.routes import DOCS, FILES, SESSIONS, page_schemas
@@ -23,7 +25,7 @@ from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.worker_group import WorkerMember
 
-ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW]
+ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW, *OTLP]
 
 
 @cache
@@ -40,8 +42,11 @@ def http_app(
     serving: ServerLimits,
     routes: Sequence[RouteSpec] = ROUTES,
     member: WorkerMember | None = None,
+    traces: TraceIntake | None = None,
 ) -> Starlette:
-    """Without `openwop`, its routes answer 404. `member`: this process is one of several workers."""
+    """
+    Without `openwop` or `traces`, their routes answer 404. `member`: this process is one of several workers.
+    """
     services = evaluations.services
     state = ServerState(
         executor, authenticate, serving, limits=services.limits, clock=services.clock, member=member
@@ -51,4 +56,6 @@ def http_app(
     if openwop is not None:
         state.attach(openwop)
         state.attach(OverviewState(fep, openwop))
+    if traces is not None:
+        state.attach(TraceReceiver(traces))
     return create_app([*routes, *FILES], state, http_schemas())

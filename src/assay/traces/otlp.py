@@ -7,10 +7,11 @@ trusted: a value of another type than OTLP's is a problem with its place, and va
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
+from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
 from assay.extras import require
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
@@ -21,10 +22,16 @@ MAX_TIME = 1 << 63
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 Item = Span | LogRecord
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
-def items_of_json(document: Any) -> Iterator[Item]:
-    """The spans and log records of a request in OTLP/JSON. Raises InvalidRequest."""
+def items_of_json(document: Any, rejected: list[Problem] | None = None) -> Iterator[Item]:
+    """
+    The spans and log records of a request in OTLP/JSON. Raises InvalidRequest.
+
+    With `rejected`, a span or record that is wrong is left out, and its problem is added there.
+    """
     known = ("resourceSpans", "resourceLogs")
     if not is_object(document) or not any(name in document for name in known):
         got = (
@@ -39,12 +46,26 @@ def items_of_json(document: Any) -> Iterator[Item]:
         resource = _attributes(_object(group, "resource", at), f"{at}.resource")
         for inner, scope in _objects(group, "scopeSpans", at):
             for place, span in _objects(scope, "spans", inner):
-                yield _span(span, resource, place)
+                if (one := _kept(rejected, _span, span, resource, place)) is not None:
+                    yield one
     for at, group in _objects(document, "resourceLogs", ""):
+        service = _attributes(_object(group, "resource", at), f"{at}.resource").get("service.name")
         for inner, scope in _objects(group, "scopeLogs", at):
             for place, record in _objects(scope, "logRecords", inner):
-                if (log := _log(record, place)) is not None:
+                if (log := _kept(rejected, _log, record, place, service)) is not None:
                     yield log
+
+
+def _kept(rejected: list[Problem] | None, read: Callable[[*Ts], T], *args: *Ts) -> T | None:
+    """What is read. With `rejected`, None for an item that is wrong."""
+    spend()
+    if rejected is None:
+        return read(*args)
+    try:
+        return read(*args)
+    except InvalidRequest as refusal:
+        rejected.extend(refusal.problems)
+        return None
 
 
 def _span(span: JSON, resource: JSON, place: str) -> Span:
@@ -75,7 +96,7 @@ def _event(event: JSON, place: str) -> SpanEvent:
     )
 
 
-def _log(record: JSON, place: str) -> LogRecord | None:
+def _log(record: JSON, place: str, service: Any) -> LogRecord | None:
     """None for a record without a span or without the name of an event: it says nothing about a trace."""
     attributes = _attributes(record, place)
     name = _text(record, "eventName", place) or attributes.get("event.name")
@@ -89,6 +110,7 @@ def _log(record: JSON, place: str) -> LogRecord | None:
         trace_id=trace,
         span_id=span,
         event=SpanEvent(name=name, attributes=attributes, body=body, time=moment),
+        service=service if isinstance(service, str) else "",
     )
 
 
@@ -202,8 +224,8 @@ def _signed(value: int | str, place: str) -> int:
     return int(text)
 
 
-def items_of_protobuf(data: bytes) -> Iterator[Item]:
-    """The spans and log records of a request in protobuf. Raises InvalidRequest."""
+def items_of_protobuf(data: bytes, rejected: list[Problem] | None = None) -> Iterator[Item]:
+    """The spans and log records of a request in protobuf, as `items_of_json`."""
     require("OTLP in protobuf", "telemetry", package="opentelemetry-exporter-otlp-proto-http")
     import opentelemetry.proto.collector.logs.v1.logs_service_pb2 as logs  # deferred import
     import opentelemetry.proto.collector.trace.v1.trace_service_pb2 as traces  # deferred import
@@ -217,7 +239,7 @@ def items_of_protobuf(data: bytes) -> Iterator[Item]:
             request = logs.ExportLogsServiceRequest.FromString(data)
         except (DecodeError, RecursionError):
             raise InvalidRequest(Problem("", "expected an OTLP export request in protobuf")) from None
-    yield from items_of_json(_as_json(request))
+    yield from items_of_json(_as_json(request), rejected)
 
 
 def _has_spans(request: Any) -> bool:

@@ -43,9 +43,10 @@ class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind in (SERVER, CONSUMER) or bool(self.flags & REMOTE_PARENT)
 
 
-class LogRecord(Struct, frozen=True, kw_only=True):
-    """A log record with the span that it belongs to."""
+class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A log record with the span that it belongs to. `service` is the name of the service that sent it."""
 
     trace_id: str
     span_id: str
     event: SpanEvent
+    service: str = ""

@@ -557,6 +557,31 @@ async def test_documents_are_listed_in_one_order_everywhere(store):
     assert await found(after="ab", limit=2) == ["é", "\ud7ff"]
 
 
+async def test_documents_are_listed_and_measured_without_their_data(store):
+    keys = ["a/1", "a/10", "a/2", "b"]
+    await store.commit(Transaction(documents=[put(key, b"x" * 900) for key in keys]))
+    await store.commit(Transaction(documents=[put("a/3", tenant="other"), put("a/4", kind="other")]))
+
+    async def found(**query):
+        return [info.key for info in await store.document_infos("t", "suite", **query)]
+
+    assert await found() == keys
+    assert await found(prefix="a/", after="a/1", limit=1) == ["a/10"]
+    sizes = [info.size for info in await store.document_infos("t", "suite", prefix="a/")]
+    assert all(sizes)  # as stored: a database compresses
+    assert await store.measure_documents("t", "suite", prefix="a/") == (3, sum(sizes))
+    assert await store.measure_documents("t", "none") == (0, 0)
+
+
+async def test_several_documents_are_read_at_once(store):
+    keys = [f"k{at:04}" for at in range(1200)]
+    await store.commit(Transaction(documents=[put(key, key.encode()) for key in keys]))
+    found = await store.find_documents("t", "suite", ["k0007", "none", "k0003", "k0007"])
+    assert [(one.key, one.data) for one in found] == [("k0003", b"k0003"), ("k0007", b"k0007")]
+    assert len(await store.find_documents("t", "suite", keys)) == 1200
+    assert await store.find_documents("t", "suite", []) == await store.find_documents("t", "none", keys) == []
+
+
 async def test_a_key_that_no_database_can_store_is_not_found(store):
     await store.commit(Transaction(documents=[put(key) for key in ("a", "a/1", "b")]))
     assert (await store.document("t", "suite", "a\0"), await store.run("a\0")) == (None, None)

@@ -91,6 +91,8 @@ ROWS = {
     "createSession": (None, {"code": "assay_code_unknown"}, False),
     "endSession": ("", None, False),
     "createSessionCode": ("", {}, False),
+    "exportTraces": ("traces:write", {"resourceSpans": []}, False),
+    "exportLogs": ("traces:write", {"resourceLogs": []}, False),
 }
 ALSO = {
     "forkRun": {"runs:read"},
@@ -113,7 +115,8 @@ def name_of(route):
 
 @pytest.fixture(scope="module")
 def host(database):
-    with Server(database, keys_known_for=0, seeded=True) as host:
+    traces = {"support": {"checks": [{"contains": "x"}]}}
+    with Server(database, keys_known_for=0, seeded=True, traces=traces) as host:
         yield host
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import msgspec
 import pytest
 
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
@@ -28,13 +29,16 @@ from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
 from assay.comparison.policy import PromotionPolicy
-from assay.concurrency.event_loop import run
+from assay.concurrency.event_loop import run, supervise
 from assay.fep.execution.execute import ExecutionOptions
-from assay.fep.records.kind import EvaluationKind
 from assay.fep.records.service import EvaluationService
+from assay.fep.trace_windows.kind import TraceWindowKind
+from assay.fep.trace_windows.projects import trace_projects
+from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.host.host import tokens
 from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock
+from assay.ports.config import TraceProjectConfig
 from assay.promotion.kind import ManagementKind
 from assay.promotion.service import InstalledVersions, PromotionService
 from assay.runs.executor import RunExecutor
@@ -89,7 +93,7 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
-        policy=None, clock=None, loops=None, seeded=False, host=None, critic_seconds=60.0, run=run, pack_model=None, pack_keys=None,
+        policy=None, clock=None, loops=None, seeded=False, host=None, critic_seconds=60.0, run=run, pack_model=None, pack_keys=None, traces=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
@@ -101,6 +105,7 @@ class Server:
         self._run = run
         self.policy, self.clock = policy or PromotionPolicy(), clock or SystemClock()
         self.pack_model, self.pack_keys = pack_model, pack_keys or {}
+        self.projects = traces or {}  # of `[traces.NAME]`
         self._ready = threading.Event()
         self._trouble = None
 
@@ -126,7 +131,7 @@ class Server:
             raise
         self.loop = asyncio.get_running_loop()
         services = Services(limits=self.limits, persists_requests=True)
-        kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
+        kind = TraceWindowKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
         means = EvalDependencies(
             agents=AgentTable(*self.agents),
             packs=TenantAgents(
@@ -175,9 +180,11 @@ class Server:
         gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         routes = ROUTES if self.routes is None else self.routes
         self.app = http_app(
-            self.executor, self.service, self.openwop, gate.authenticate, self.serving, routes
-        )
+            self.executor, self.service, self.openwop, gate.authenticate, self.serving, routes,
+            traces=self._intake(services),
+        )  # fmt: skip
         await self.executor.open()
+        windows = supervise("trace windows", self.intake.run) if self.intake else None
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
@@ -189,9 +196,22 @@ class Server:
         self._ready.set()
         await started
         await beside
+        if windows:
+            windows.cancel()
         await self.executor.close(5)
         await means.packs.close()
         await self.store.close()
+
+    def _intake(self, services):
+        self.intake = None
+        if self.projects:
+            projects = trace_projects(
+                msgspec.convert(self.projects, dict[str, TraceProjectConfig]), self.registry, services
+            )
+            self.intake = TraceIntake(
+                projects, self.store, self.executor, services.clock, self.serving.max_trace_bytes
+            )
+        return self.intake
 
     def _pack_agents(self):
         """Agents of packs; their model of the class `general` is scripted."""

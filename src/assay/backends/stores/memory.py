@@ -18,6 +18,7 @@ from assay.ports import (
     ChunkInfo,
     Clock,
     Document,
+    DocumentInfo,
     Event,
     EvidenceChunk,
     ReencryptStep,
@@ -219,6 +220,20 @@ class MemoryStore:
             if name[:2] == (tenant, kind) and name[2].startswith(prefix) and (name[2] > after or not after)
         ]
         return sorted(found, key=lambda document: document.key)[:limit]
+
+    async def document_infos(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[DocumentInfo]:
+        found = await self.documents(tenant, kind, prefix=prefix, after=after, limit=limit)
+        return [DocumentInfo(one.key, len(one.data)) for one in found]
+
+    async def find_documents(self, tenant: str, kind: str, keys: Sequence[str]) -> list[Document]:
+        names = [(tenant, kind, key) for key in sorted(set(keys))]
+        return [self._documents[name] for name in names if name in self._documents]
+
+    async def measure_documents(self, tenant: str, kind: str, *, prefix: str = "") -> tuple[int, int]:
+        found = await self.documents(tenant, kind, prefix=prefix, limit=len(self._documents))
+        return len(found), sum(len(one.data) for one in found)
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
         old = [

@@ -13,6 +13,9 @@ class ServerLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_upload_bytes: int = 4096 * MB  # of an NDJSON body, which is spooled to disk
     max_held_bytes: int = 512 * MB  # of all JSON bodies in memory at the same time, with their decoded form
     max_tenant_held_bytes: int = 256 * MB  # the same, of one tenant
+    max_trace_bytes: int = (
+        256 * MB
+    )  # of the spans of a tenant and a project that wait to be scored, as stored
     max_elements: int = 1_000_000  # brackets, quotes and commas of a text decoded in one call
     max_message_bytes: int = 4 * MB  # of a gRPC response; clients refuse more by default
     max_streams: int = 128  # concurrent calls on one gRPC connection

@@ -26,6 +26,7 @@ from assay.ports import (
     CaseTotals,
     ChunkInfo,
     Document,
+    DocumentInfo,
     Event,
     EvidenceChunk,
     RequireCount,
@@ -194,6 +195,29 @@ def list_documents(
     return _documents(
         db, f"WHERE {where} ORDER BY key LIMIT :limit", {**values, "after": after, "limit": limit}
     )
+
+
+def list_document_infos(
+    db: Database, tenant: str, kind: str, prefix: str, after: str, limit: int
+) -> list[DocumentInfo]:
+    where, values = _under(tenant, kind, prefix)
+    if after:
+        where += " AND key > :after"
+    rows = db.rows(
+        f"SELECT key, length(data) AS size FROM documents WHERE {where} ORDER BY key LIMIT :limit",
+        {**values, "after": after, "limit": limit},
+    )
+    return [DocumentInfo(row.key, row.size) for row in rows]
+
+
+def measure_documents(db: Database, tenant: str, kind: str, prefix: str) -> tuple[int, int]:
+    """The number of documents and the sum of their stored sizes."""
+    where, values = _under(tenant, kind, prefix)
+    (row,) = db.rows(
+        f"SELECT count(*) AS many, coalesce(sum(length(data)), 0) AS size FROM documents WHERE {where}",
+        values,
+    )
+    return int(row.many), int(row.size)
 
 
 def _documents(db: Database, rest: str, values: Mapping[str, Any]) -> list[Document]:

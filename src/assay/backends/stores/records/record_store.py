@@ -15,6 +15,7 @@ from assay.ports import (
     CaseTotals,
     ChunkInfo,
     Document,
+    DocumentInfo,
     Event,
     EvidenceChunk,
     Run,
@@ -99,6 +100,18 @@ class RecordStore(ABC):
             return []
         first = after.partition("\0")[0]  # nothing lies between the two
         return await self.ask(lambda db: queries.list_documents(db, tenant, kind, prefix, first, limit))
+
+    async def document_infos(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[DocumentInfo]:
+        return await self.ask(lambda db: queries.list_document_infos(db, tenant, kind, prefix, after, limit))
+
+    async def find_documents(self, tenant: str, kind: str, keys: Sequence[str]) -> list[Document]:
+        names = [(tenant, kind, key) for key in sorted(set(keys))]
+        return await self.ask(lambda db: queries.find_documents(db, names)) if names else []
+
+    async def measure_documents(self, tenant: str, kind: str, *, prefix: str = "") -> tuple[int, int]:
+        return await self.ask(lambda db: queries.measure_documents(db, tenant, kind, prefix))
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
         return await self.change(lambda db, now: record_writer.claim(db, run, holder, now, seconds))

@@ -1,0 +1,1 @@
+"""Windows of received traces: each is a stored evaluation."""

@@ -1,0 +1,118 @@
+"""
+A window of a project: the traces that became complete in a span of time, scored as one stored evaluation.
+
+The run of a window is an evaluation with the name of its project. Its own name is that of the project with the start of
+the window, and the member `traces` of its metadata says what it holds. `windows_of` reads them.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from assay.fep.records.run_header import KIND
+from assay.ports import CLOSED, Run, RunQuery, Store
+from assay.ports.config import AttributeValue
+
+TRACES = "traces"  # in the metadata of the run of a window
+DAY = 86_400
+PAGE = 100
+_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+
+
+class WindowPlan(Struct, frozen=True, kw_only=True):
+    """What is fixed when a window opens."""
+
+    project: str
+    start: datetime
+    end: datetime
+    sample: float
+    filter: dict[str, AttributeValue | list[AttributeValue]]
+    case: Literal["trace", "conversation"]
+    settle: int  # seconds
+    quiet: int
+    retention: int
+    digest: str  # of the settings of the project
+
+
+class WindowCounts(Struct, frozen=True, kw_only=True):
+    """What came until now. A sampled trace is scored, or the filter left it out, or it has log records only."""
+
+    seen: int = 0  # traces, sampled or not
+    sampled: int = 0
+    scored: int = 0
+    filtered: int = 0  # left out by the filter
+    without_spans: int = 0
+    late_spans: int = 0  # spans and log records of traces that were scored before
+
+    def plus(self, other: "WindowCounts") -> "WindowCounts":
+        names = self.__struct_fields__
+        return WindowCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """A window as it is stored. `not_measured`: scored traces of which a check could not be measured."""
+
+    run: Run
+    plan: WindowPlan
+    counts: WindowCounts
+    not_measured: int
+
+    @property
+    def is_open(self) -> bool:
+        return self.run.status not in CLOSED
+
+
+def bounds_of(moment: datetime, seconds: int) -> tuple[datetime, datetime]:
+    """
+    The window of a moment, aligned in UTC: days begin at midnight, weeks on Monday.
+
+    >>> bounds_of(datetime(2026, 11, 18, 15, tzinfo=UTC), 7 * DAY)[0].isoformat()
+    '2026-11-16T00:00:00+00:00'
+    """
+    since = int((moment - _MONDAY).total_seconds()) // seconds * seconds
+    start = _MONDAY + timedelta(seconds=since)
+    return start, start + timedelta(seconds=seconds)
+
+
+def title_of(project: str, start: datetime, end: datetime) -> str:
+    """The name of the run of a window: `support 2026-11-18`, with the time if it is shorter than a day."""
+    seconds = (end - start).total_seconds()
+    form = (
+        "%Y-%m-%d" if seconds % DAY == 0 else "%Y-%m-%d %H.%M" if seconds % 60 == 0 else "%Y-%m-%d %H.%M.%S"
+    )
+    return f"{project} {start.strftime(form)}"
+
+
+def window_metadata(plan: WindowPlan, counts: WindowCounts, not_measured: int) -> dict[str, Any]:
+    members = msgspec.to_builtins(plan) | msgspec.to_builtins(counts) | {"not_measured": not_measured}
+    return {TRACES: members}
+
+
+def plan_in(metadata: Mapping[str, Any]) -> WindowPlan:
+    return msgspec.convert(metadata[TRACES], WindowPlan)
+
+
+def window_in(run: Run) -> Window | None:
+    """The window that a run is; None for another evaluation."""
+    if TRACES not in run.metadata:
+        return None
+    members = run.metadata[TRACES]
+    return Window(
+        run=run,
+        plan=msgspec.convert(members, WindowPlan),
+        counts=msgspec.convert(members, WindowCounts),
+        not_measured=members["not_measured"],
+    )
+
+
+async def windows_of(store: Store, tenant: str, project: str, *, limit: int = 10) -> list[Window]:
+    """The newest windows of a project, the newest first. The first may be open: its numbers still grow."""
+    found: list[Window] = []
+    query = RunQuery(tenant=tenant, kind=KIND, name=project, limit=PAGE)
+    while len(found) < limit and (page := await store.runs(query)):
+        found += [window for run in page if (window := window_in(run)) is not None]
+        query = msgspec.structs.replace(query, before=(page[-1].created, page[-1].id))
+    return found[:limit]

@@ -1,0 +1,1 @@
+"""OTLP over HTTP: traces come in and are scored."""

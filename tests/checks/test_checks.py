@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.checks import STANDARD
-from assay.checks.arguments import bind
+from assay.checks.arguments import bind, build
 from assay.checks.checker import PASSED_SCHEMA, Checker, argument_schema
 from assay.checks.runner import ResultOptions, run_check
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import InvalidRequest
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -283,3 +284,87 @@ def test_every_check_describes_its_arguments_and_its_results(checker):
     assert definition["additionalProperties"] is False
     assert set(definition["properties"]) == {field.encode_name for field in msgspec.structs.fields(checker)}
     assert checker.results_schema["type"] == "object"
+
+
+# rules of json_match
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "options", "differences"),
+    [
+        ([1, 2], [2, 1], {"ordered": False}, None),
+        ([1, 2], [2, 1], {"tolerances": {"$[0]": 1}}, ["$[1]: expected 2, got 1"]),
+        ([1, 1, 2], [1, 2, 2], {"ordered": False}, ["$: lacks 1", "$: expected no item 2"]),
+        ({"a": [{"b": [1, 2]}, 3]}, {"a": [3, {"b": [2, 1]}]}, {"ordered": False}, None),
+        ([{"a": 1}, {"a": 1, "b": 2}], [{"a": 1, "b": 2}, {"a": 1, "c": 3}], {"ordered": False, "mode": "subset"}, None),
+        ([1], [1, 2], {"ordered": False}, ["$: expected no item 2"]),
+        ({"a": 1}, {"a": 1, "b": 2}, {"ordered": False}, ["$.b: expected nothing, got 2"]),
+        ({"a": 1, "b": 2}, {"a": 1}, {"ordered": False}, ["$.b: expected 2, got nothing"]),
+        ({"p": 10}, {"p": 10.5}, {"tolerances": {"$.p": 0.5}}, None),
+        ({"p": 10}, {"p": 10.51}, {"tolerances": {"$.p": 0.5}}, ["$.p: expected 10 within 0.5, got 10.51"]),
+        ({"p": 0.3, "q": 1}, {"p": 0.4, "q": 1.1}, {"tolerances": {"$.p": 0.1}}, ["$.q: expected 1, got 1.1"]),
+        ({"p": 100}, {"p": 95}, {"tolerances": {"$.p": {"relative": 0.05}}}, None),
+        ({"p": 100}, {"p": 94}, {"tolerances": {"$.p": {"relative": 0.05, "absolute": 1}}}, ["$.p: expected 100 within 1 or 0.05 of it, got 94"]),
+        ([{"w": 1.0}, {"w": 2.0}], [{"w": 1.1}, {"w": 1.9}], {"tolerances": {"$[*].w": 0.2}}, None),
+        ([{"w": 1.0}, {"w": 2.0}], [{"w": 1.9}, {"w": 1.1}], {"tolerances": {"$..w": 0.2}, "ordered": False}, None),
+        ([1.0, 1.4], [1.2, 0.9], {"tolerances": {"$": 0.25}, "ordered": False}, None),  # 1.2 fits both: 0.9 only one
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1.01, 2.01]}}, {"tolerances": {"$.a": 0.1}}, None),
+        ({"p": 1}, {"p": True}, {"tolerances": {"$.p": 1}}, ["$.p: expected 1 within 1, got true"]),
+        ({"p": 1}, {"p": "1"}, {"tolerances": {"$.p": 1}}, ['$.p: expected 1 within 1, got \'1\'']),
+    ],
+)  # fmt: skip
+def test_json_match_by_rules(expected, actual, options, differences):
+    document = {"actual": actual, "expected": expected}
+    arguments = {"actual": "$.actual", "expected": "$.expected", **options}
+    found = ask("json_match", arguments, document).results
+    assert found == (
+        {"passed": True} if differences is None else {"passed": False, "differences": differences}
+    )
+    assert passed("json_match", {**arguments, "negate": True}, document) is (differences is not None)
+
+
+JSONS = st.recursive(
+    st.integers(0, 2) | st.sampled_from(["a", None, True]),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.sampled_from("ab"), below, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(JSONS, JSONS, st.sampled_from(["equal", "subset"]))
+def test_rules_that_allow_nothing_more_are_json_match_without_rules(expected, actual, mode):
+    document = {"actual": actual, "expected": expected}
+    arguments = {"actual": "$.actual", "expected": "$.expected", "mode": mode}
+    without = passed("json_match", arguments, document)
+    assert passed("json_match", {**arguments, "tolerances": {"$": 0}}, document) is without
+    assert passed("json_match", {**arguments, "ordered": False}, document) >= without
+
+
+@given(JSONS, st.randoms(use_true_random=False))
+def test_a_value_matches_itself_in_any_order(value, random):
+    def shuffled(one):
+        if isinstance(one, dict):
+            return {name: shuffled(part) for name, part in one.items()}
+        return random.sample([shuffled(part) for part in one], len(one)) if isinstance(one, list) else one
+
+    document = {"actual": shuffled(value), "expected": value}
+    arguments = {"actual": "$.actual", "expected": "$.expected", "ordered": False}
+    assert ask("json_match", arguments, document).results == {"passed": True}
+
+
+def test_long_lists_in_any_order_are_compared_in_a_worker_process():
+    document = {"actual": list(range(2000)), "expected": list(range(1999, -1, -1))}
+    arguments = {
+        "actual": "$.actual",
+        "expected": "$.expected",
+        "ordered": False,
+        "tolerances": {"$[0]": 0.5},
+    }
+    assert ask("json_match", arguments, document).results == {"passed": True}
+    bound = bind(Check(type="json_match", arguments=arguments), STANDARD, "checks[0]")
+    assert isinstance(build(bound, document).run(SERVICES), WorkerTask)
+
+
+def test_a_tolerance_with_a_malformed_path_is_refused():
+    arguments = {"actual": "$.a", "expected": 1, "tolerances": {"$.[": 1}}
+    with pytest.raises(InvalidRequest, match=r"checks\[0\].arguments.tolerances: "):
+        bind(Check(type="json_match", arguments=arguments), STANDARD, "checks[0]")

@@ -1,17 +1,17 @@
 """The difference between what was expected and what came: lines of two texts, or paths of two JSON values."""
 
-from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from assay.protocol.json_types import is_list, is_object
+from assay.checks.standard.json_rules import Rules
+from assay.checks.standard.json_rules import differences as rule_differences
 
 MAX_DIFFERENCES = 20
 MAX_LINES = 400  # lines of each text that are compared
 MAX_LINE = 2_000  # characters of a line that are shown
 CONTEXT = 2  # equal lines around a difference
-DEPTH = 50
 
 
 def differences(expected: Any, actual: Any) -> list[str]:
@@ -47,40 +47,8 @@ def json_differences(
     expected: Any, actual: Any, *, subset: bool = False, limit: int = MAX_DIFFERENCES
 ) -> list[str]:
     """`$.total: expected 12, got 13`, one line a path. With `subset`, `actual` may have additional members."""
-    lines: list[str] = []
-    for line in _walk(expected, actual, "$", subset, 0):
-        if len(lines) == limit:
-            lines.append("…")
-            break
-        lines.append(line)
-    return lines
-
-
-def _walk(expected: Any, actual: Any, path: str, subset: bool, depth: int) -> Iterator[str]:
-    if depth < DEPTH and is_object(expected) and is_object(actual):
-        for name, value in expected.items():
-            at = f"{path}.{name}" if name.isidentifier() else f"{path}[{name!r}]"
-            if name not in actual:
-                yield f"{at}: expected {_short(value)}, got nothing"
-            else:
-                yield from _walk(value, actual[name], at, subset, depth + 1)
-        for name in () if subset else actual.keys() - expected.keys():
-            yield f"{path}.{name}: expected nothing, got {_short(actual[name])}"
-    elif depth < DEPTH and is_list(expected) and is_list(actual) and len(expected) == len(actual):
-        for at, (left, right) in enumerate(zip(expected, actual, strict=True)):
-            yield from _walk(left, right, f"{path}[{at}]", subset, depth + 1)
-    elif is_list(expected) and is_list(actual):
-        yield f"{path}: expected a list of {len(expected)}, got a list of {len(actual)}"
-        for at, (left, right) in enumerate(zip(expected, actual, strict=False)):
-            yield from _walk(left, right, f"{path}[{at}]", subset, depth + 1) if depth < DEPTH else ()
-    elif not _equal(expected, actual):
-        yield f"{path}: expected {_short(expected)}, got {_short(actual)}"
-
-
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return left == right
+    lines = list(islice(rule_differences(expected, actual, Rules(subset=subset)), limit + 1))
+    return lines if len(lines) <= limit else [*lines[:limit], "…"]
 
 
 def _parse(text: str) -> Any:
@@ -91,11 +59,6 @@ def _parse(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= 120 else f"{text[:119]}…"
 
 
 def _cut(line: str) -> str:

@@ -301,6 +301,8 @@ def _json_match(arguments: Arguments, results: JSON, passed: bool) -> str:
     subset = arguments.get("mode") == "subset"
     if passed:
         return f"{'contains' if subset else 'equals'} {short(expected)}"
+    if is_list(found := results.get("differences")):
+        return "; ".join(map(str, found[:MAX_ITEMS])) + ("; …" if len(found) > MAX_ITEMS else "")
     lines = json_differences(expected, actual, subset=subset, limit=MAX_ITEMS)
     return "; ".join(lines) or f"expected {short(expected)}, got {short(actual)}"
 

@@ -6,18 +6,18 @@ The number is read as it is written, in decimal: `1,234.5`, `-3e5`, `2.5k`, `4 m
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from assay.checks.checker import Answer, Checker, InvalidArgument, Text, closed_object
+from assay.checks.standard.decimals import MAX_DIGITS, exactly, is_near
 from assay.checks.standard.measure import INLINE_CHARACTERS
 from assay.checks.worker_tasks import WorkerTask, offload
 from assay.errors import ValueFault
 from assay.ports import Services
 
-MAX_DIGITS = 400
 LARGEST = 308  # the power of ten that a double cannot hold
 SHOWN = 60  # characters of a text in a reason
 _SPACES = "\u00a0\u2009\u202f"  # between groups of digits; a plain space separates two numbers
@@ -37,7 +37,6 @@ _SCALE = re.compile(
 )
 _SIGN = re.compile(r"(?:^|[^\w)\]%])([-−+])(?:[$€£¥₹] ?)?\Z")
 SCALES = {"k": 3, "thousand": 3, "m": 6, "mn": 6, "mio": 6, "million": 6, "b": 9, "bn": 9, "billion": 9, "trillion": 12}  # fmt: skip
-_exactly = Context(prec=2 * MAX_DIGITS, Emax=10_000, Emin=-10_000, traps=[])
 Tolerance = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Pick = Literal["first", "last", "only"]
 
@@ -123,15 +122,6 @@ def expected_number(text: str, part: str | None, mark: str, scales: bool) -> Dec
     return found[0]
 
 
-def is_near(number: Decimal, expected: Decimal, absolute: float, relative: float) -> bool:
-    """As `math.isclose` with a fixed side: the relative tolerance is a share of the expected number."""
-    if number == expected:
-        return True
-    distance = abs(_exactly.subtract(number, expected))
-    allowed = max(_decimal(absolute), _exactly.multiply(_decimal(relative), abs(expected)))
-    return distance <= allowed
-
-
 def numbers_in(text: str, mark: str = ".", scales: bool = True) -> Iterator[Decimal]:
     """
     The numbers of a text, in order. `mark` is the decimal sign; groups of three digits may be separated.
@@ -146,11 +136,11 @@ def numbers_in(text: str, mark: str = ".", scales: bool = True) -> Iterator[Deci
         token = run[0] if run[0][0] != {".": ",", ",": "."}[mark] else run[0][1:]
         numerals = _numerals(token, mark)
         for place, digits in enumerate(numerals):
-            number = _exactly.create_decimal(digits)
+            number = exactly.create_decimal(digits)
             if place == 0 and _is_negative(text, start):
                 number = number.copy_negate()
             if place == len(numerals) - 1 and power:
-                number = _exactly.scaleb(number, power)
+                number = exactly.scaleb(number, power)
             if len(digits) <= MAX_DIGITS and number.is_finite() and number.adjusted() < LARGEST:
                 yield number
 
@@ -177,10 +167,6 @@ def _power(text: str, end: int, scales: bool) -> tuple[int, int]:
     if scales and (scale := _SCALE.match(text, end)) is not None and scale["letter"] != "m":
         return power + SCALES[(scale["letter"] or scale["word"]).lower()], scale.end()
     return power, end
-
-
-def _decimal(number: float) -> Decimal:
-    return _exactly.create_decimal(repr(number))
 
 
 def _json(number: Decimal) -> int | float:

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from assay.checks import STANDARD
 from assay.checks.arguments import BoundCheck, bind
+from assay.checks.pairing import pair
 from assay.checks.runner import call as run_prepared
 from assay.checks.runner import prepare
 from assay.checks.standard.has_items import item_key
@@ -153,33 +154,7 @@ def pairs(matchers: Sequence[CallMatcher], calls: Sequence[Call], services: Serv
     A pattern that fits many calls does not take the only call of another one.
     """
     fitting = [[at for at, call in enumerate(calls) if matcher.fits(call, services)] for matcher in matchers]
-    found: dict[int, int] = {}
-    taken: dict[int, int] = {}  # the pattern of each call
-    for first in range(len(matchers)):
-        _augment(first, fitting, found, taken)
-    return found
-
-
-def _augment(first: int, fitting: list[list[int]], found: dict[int, int], taken: dict[int, int]) -> None:
-    """Give a pattern a call; patterns that have one may change theirs. A walk in breadth: lists may be long."""
-    reached: dict[int, int] = {}  # for each call, the pattern that reached it
-    queue = [first]
-    for pattern in queue:
-        for call in fitting[pattern]:
-            if call in reached:
-                continue
-            reached[call] = pattern
-            if call in taken:
-                queue.append(taken[call])
-                continue
-            free = call
-            while True:
-                owner = reached[free]
-                previous = found.get(owner)
-                found[owner], taken[free] = free, owner
-                if previous is None:
-                    return
-                free = previous
+    return pair(fitting)
 
 
 def is_long_work(patterns: Sequence[Any], calls: Sequence[Any]) -> bool:

@@ -38,6 +38,7 @@ SECTIONS: dict[
         "run": "agent_evals.run",
         "verify": "approvals.verify",
         "judge": "agent_evals.judge",
+        "try": "evaluate.try_",
     },
     "Look": {
         "view": "server.view",

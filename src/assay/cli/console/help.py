@@ -127,6 +127,17 @@ The command starts a server on a free port of this machine and signs the browser
 the server. With --server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page
 shows.
 """,
+    "try": """Run one check on one case, and say why it passes or not.
+
+\b
+    assay try 'contains: [Paris]' --output 'It is Lyon.'
+    assay try exact_match --output Lyon --expected Paris
+    assay try checks.yaml --case case.json
+
+Nothing is stored. A case without options is read from standard input.
+
+Exit codes: 0 passed; 1 not measured; 2 wrong usage; 3 failed.
+""",
     "report": """Write a run or a comparison as one HTML or Markdown file.
 
 \b

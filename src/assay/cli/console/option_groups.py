@@ -37,6 +37,10 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Decide": "--bar",
         "Output": "--json",
     },
+    "try": {
+        "Input": "--case --input --output --expected --check-module",
+        "Output": "--json",
+    },
     "show": {
         "Input": "--failing --case --task --check --tenant",
         "Output": "--limit --max-bytes --k --json",

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import CheckModules, RunName
+from assay.cli.console.options import AsJson, CheckModules, RunName
 
 
 def evaluate(
@@ -186,6 +186,51 @@ def evaluate(
         resume=resume,
         save=save or name is not None,
         verbose=verbose,
+        json=json,
+    )
+    raise typer.Exit(main(options))
+
+
+# Declares the options of `assay try`.
+
+
+def try_(
+    check: Annotated[
+        str,
+        typer.Argument(
+            help="A check, such as 'contains: [Paris]', the name of one, or a file of checks.",
+            metavar="CHECK",
+        ),
+    ],
+    case: Annotated[
+        str | None,
+        typer.Option(
+            help="File with the case and its output, .json or .yaml; - is standard input.", metavar="F"
+        ),
+    ] = None,
+    input: Annotated[str | None, typer.Option(help="The input of the case.", metavar="TEXT")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            help="The output that the check looks at, a text; --case has other values.", metavar="TEXT"
+        ),
+    ] = None,
+    expected: Annotated[
+        str | None,
+        typer.Option(help="The expected value; a check that is only named compares with it.", metavar="TEXT"),
+    ] = None,
+    check_module: CheckModules = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.evaluate.try_check import TryOptions, main
+
+    options = TryOptions(
+        check=check,
+        case=case,
+        input=input,
+        output=output,
+        expected=expected,
+        modules=check_module or [],
         json=json,
     )
     raise typer.Exit(main(options))

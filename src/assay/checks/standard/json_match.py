@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from assay.checks.checker import PASSED, Answer, Checker, InvalidArgument, closed_object, verdict
@@ -43,7 +43,7 @@ class JsonMatch(Checker):
     expected: Any
     mode: Literal["equal", "subset"] = "equal"
     ordered: bool = True
-    tolerances: Tolerances = field(default_factory=dict[str, Any])
+    tolerances: Tolerances | UnsetType = UNSET
     negate: bool = False
     parse: Parse | UnsetType = UNSET
 
@@ -65,7 +65,7 @@ class JsonMatch(Checker):
 
     @property
     def _has_rules(self) -> bool:
-        return not self.ordered or bool(self.tolerances)
+        return not self.ordered or self.tolerances is not UNSET
 
     def _is_long_work(self) -> bool:
         """Whether each item may be compared with each, and there are many."""
@@ -82,7 +82,7 @@ class JsonMatch(Checker):
 
     def _by_rules(self) -> Answer:
         rules = Rules(self.mode == "subset", self.ordered)
-        expected = with_tolerances(self.expected, self.tolerances)
+        expected = with_tolerances(self.expected, {} if self.tolerances is UNSET else self.tolerances)
         if fits(expected, self.actual, rules):
             return verdict(not self.negate)
         if self.negate:
@@ -92,7 +92,8 @@ class JsonMatch(Checker):
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
-        for path in literals.get("tolerances", ()):
+        tolerances = literals.get("tolerances", UNSET)
+        for path in () if tolerances is UNSET else tolerances:
             try:
                 compile_path(path)
             except MalformedPath as wrong:

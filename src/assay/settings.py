@@ -93,6 +93,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: Literal["local", "workers"] = "local"  # workers: `assay serve` only serves
     check_modules: list[str] = []
     agent_hosts: list[str] = []  # hosts that agents of tenants may have beside public addresses
+    send_explanations: bool = (
+        False  # verdicts that `--to` sends have the reasons of checks, which are content
+    )
     promotion_policy: str = ""  # a file; "": a passed eval run for the states staged and active
     limits: Limits = Limits()
     serving: ServerLimits = ServerLimits()

@@ -1,6 +1,5 @@
 """Exports spans over OTLP/HTTP. OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…) configure the collector."""
 
-import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -42,14 +41,6 @@ class OtelTracer:
                 span.set_attribute("error.type", type(surprise).__name__)
                 span.set_status(Status(StatusCode.ERROR))
                 raise
-
-    def current(self) -> context.Context:
-        return context.get_current()
-
-    def record_span(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
-        now = time.time_ns()
-        began = now - int(seconds * 1e9)
-        self._tracer.start_span(name, within, attributes=dict(attributes), start_time=began).end(now)
 
     def close(self) -> None:
         """Send the remaining spans, for at most three seconds."""

@@ -96,14 +96,6 @@ class Tracer(Protocol):
         """A span around a block. `parent` are the incoming headers. The span object has `set_attribute`."""
         ...
 
-    def current(self) -> Any:
-        """The current span's context, for a later `record_span`."""
-        ...
-
-    def record_span(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
-        """Record a span that has just ended."""
-        ...
-
     def close(self) -> None: ...
 
 

@@ -218,9 +218,10 @@ Exit codes as for `assay deploy promote`.
 
 Without AGENT it lists all versions that were promoted.
 """,
-    "export": """Write the results of a stored run to files.
+    "export": """Write the results of a stored run, or send them.
 
-The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv.
+The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv. With
+--to, the verdicts about cases of traces go to the backend of the traces.
 """,
     "annotate": """Correct, rate, label or flag the result of a run.
 

@@ -25,6 +25,13 @@ RunName = Annotated[
         "--name", help="Store the run under this name; the newest run of a name has it.", metavar="NAME"
     ),
 ]
+SendTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Send the verdicts to the traces' backend: otlp, otlp=URL, phoenix or phoenix=URL (repeatable).",
+        metavar="WHERE",
+    ),
+]
 CheckModules = Annotated[
     list[str] | None,
     typer.Option(help="Your own check, as module:Class or module:function (repeatable).", metavar="M"),

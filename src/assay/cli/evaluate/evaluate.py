@@ -38,6 +38,7 @@ from assay.results.slices import SliceRates
 
 if TYPE_CHECKING:
     from assay.cli.evaluate.jobs import JobScheduler
+    from assay.cli.stored_runs.send import Delivery
 
 
 class Outcome(NamedTuple):
@@ -49,6 +50,7 @@ class Outcome(NamedTuple):
     slices: Sequence[SliceRates]
     bars: Sequence[BarResult]
     partial: bool  # it stopped before its end
+    deliveries: "Sequence[Delivery]" = ()  # of --to
 
 
 def main(options: EvaluateOptions) -> int:
@@ -60,8 +62,11 @@ def main(options: EvaluateOptions) -> int:
         except UnclearColumns as unclear:
             raise with_commands(unclear, options) from None
         outcome = _close(evaluation, _run(evaluation))
+        outcome = outcome._replace(deliveries=_send(evaluation, outcome))
         _report(evaluation, outcome)
-        return _exit_code(evaluation, outcome)
+        sent = _report_sending(evaluation, outcome)
+        code = _exit_code(evaluation, outcome)
+        return code if sent else ERROR
 
 
 def _run(evaluation: Evaluation) -> Refusal | None:
@@ -160,6 +165,32 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
     return Outcome(footer, error, time.perf_counter() - evaluation.began, slices, bars, partial)
 
 
+def _send(evaluation: Evaluation, outcome: Outcome) -> "Sequence[Delivery]":
+    """Send the verdicts of a run that came to its end."""
+    if not evaluation.targets or outcome.partial:
+        return ()
+    from assay.cli.stored_runs.send import send_stored  # deferred import: most runs send nothing
+
+    explanations = evaluation.settings.send_explanations
+    return send_stored(outcome.footer.evaluation_id, evaluation.targets, explanations=explanations)
+
+
+def _report_sending(evaluation: Evaluation, outcome: Outcome) -> bool:
+    """Say what was sent. False: not everything was."""
+    if not evaluation.targets:
+        return True
+    from assay.cli.stored_runs.send import report_problems  # deferred import: most runs send nothing
+
+    run, options = outcome.footer.evaluation_id, evaluation.options
+    if outcome.partial:
+        echo_err(f"nothing was sent, because the run stopped; send what it has: assay export {run} --to …")
+        return False
+    for one in outcome.deliveries:
+        if not one.error and not options.json:
+            (echo_err if "-" in options.to else echo)(one.line)
+    return report_problems(run, outcome.deliveries)
+
+
 def _report(evaluation: Evaluation, outcome: Outcome) -> None:
     options, footer = evaluation.options, outcome.footer
     if options.json:
@@ -194,6 +225,7 @@ def _print_document(evaluation: Evaluation, outcome: Outcome) -> None:
         **({"baseline": baseline.document()} if baseline else {}),
         "failing_cases": evaluation.failing.cases,
         "outputs": options.to,
+        **({"sent": [one.document for one in outcome.deliveries]} if evaluation.targets else {}),
         "status": outcome.footer.status,
         "seconds": round(outcome.seconds, 3),
         "bad_lines": evaluation.bad_lines.count,

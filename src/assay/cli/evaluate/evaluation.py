@@ -32,6 +32,7 @@ from assay.settings import Settings, load
 if TYPE_CHECKING:
     from assay.cli.evaluate.agent_dataset import AgentExecution
     from assay.cli.evaluate.baseline_results import BaselineSink
+    from assay.cli.stored_runs.send import Target
 
 FLUSH_SECONDS = 0.5  # a result stays in memory this long at most
 EVERY = 64  # cases between two looks at the clock
@@ -53,6 +54,7 @@ class Evaluation:
     def __init__(self, options: EvaluateOptions, resources: ExitStack) -> None:
         self.options, self.settings = options, load(concurrency=options.concurrency)
         _validate(options)
+        self.targets = _targets(options)
         bars = read_bars(options.bars, options.by)
         self.check_seconds = options.timeout or self.settings.limits.check_seconds
         self.services = parts.services(
@@ -253,6 +255,14 @@ def _agent_execution(options: EvaluateOptions, settings: Settings, registry: Reg
     from assay.cli.evaluate.agent_dataset import AgentExecution  # deferred import
 
     return AgentExecution(options, settings, registry)
+
+
+def _targets(options: EvaluateOptions) -> "list[Target]":
+    if not options.send:
+        return []
+    from assay.cli.stored_runs.send import read_targets  # deferred import: most runs send nothing
+
+    return read_targets(options.send)
 
 
 def _baseline_sink(options: EvaluateOptions) -> "BaselineSink | None":

@@ -69,6 +69,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     jobs: int | None = None  # None: as many as the run is worth
     resume: bool = False
     save: bool = False
+    send: list[str] = []  # --to
     verbose: bool = False
     json: bool = False
 
@@ -248,7 +249,8 @@ def open_sinks(
             *counters,
         ]  # written from the run, also with --resume
     if options.save and options.resume:
-        raise UsageError("--save and --resume: expected one of them, got both")
+        asked = "--to, which stores the run," if options.send else "--save"
+        raise UsageError(f"{asked} and --resume: expected one of them, got both")
     names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]
     regular = [name for name in names if not Path(name).exists() or Path(name).is_file()]
     if not options.resume:

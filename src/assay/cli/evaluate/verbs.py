@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import AsJson, CheckModules, RunName
+from assay.cli.console.options import AsJson, CheckModules, RunName, SendTo
 
 
 def evaluate(
@@ -144,6 +144,7 @@ def evaluate(
     save: Annotated[
         bool, typer.Option("--save", help="Store the run, for `assay list`, `show` and `export`.")
     ] = False,
+    to: SendTo = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also name the methods of the intervals.")
     ] = False,
@@ -184,7 +185,8 @@ def evaluate(
         cache=cache,
         jobs=jobs,
         resume=resume,
-        save=save or name is not None,
+        save=save or name is not None or bool(to),
+        send=to or [],
         verbose=verbose,
         json=json,
     )

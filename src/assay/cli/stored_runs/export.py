@@ -1,12 +1,14 @@
-"""`assay export`: write the results or the verdicts of a stored run to files."""
+"""`assay export`: write the results or the verdicts of a stored run to files, or send them to where its traces are."""
 
 from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
-from assay.cli.console.console import count_of, echo
+from assay.cli.console.console import count_of, echo, echo_err
 from assay.cli.render import verdicts
 from assay.cli.stored_runs.run_list import with_evaluations
+from assay.cli.stored_runs.send import Delivery, read_targets, report_problems, send_run
 from assay.errors import Conflict, UsageError
+from assay.errors.exit_codes import ERROR, PASSED
 from assay.fep.outputs.sinks import sink_for
 from assay.fep.records.run_header import KIND, case_count, read_request
 from assay.fep.records.service import EvaluationService, require_ended, summary_of
@@ -18,32 +20,48 @@ from assay.runs.find_run import find_run
 from assay.workflow.verification_report import verification_of
 
 
-def main(*, run: str, output: list[str], tenant: str | None) -> None:
-    """Write the files and print their names."""
+def main(*, run: str, output: list[str], to: list[str], tenant: str | None) -> int:
+    """Write the files and print their names, then send. The result is the exit code."""
+    if not output and not to:
+        raise UsageError("expected -o FILE or --to WHERE, got none")
+    targets, explanations = read_targets(to), settings.load().send_explanations
 
-    async def work(evaluations: EvaluationService) -> str:
+    async def work(evaluations: EvaluationService) -> tuple[str, str, list[Delivery]]:
         stored = await find_run(evaluations.store, run, tenant=tenant)
-        if stored.kind == DEPLOYMENT:
-            raise UsageError(
-                f"{stored.id}: expected a run with results, got a transition; `assay show {stored.id} --json` prints it"
-            )
-        if stored.kind == EVAL:
-            from assay.cli.render import scorecard  # deferred import: only for eval runs
+        written = await _write(evaluations, stored, output) if output else ""
+        if not targets:
+            return stored.id, written, []
+        await audit_read(evaluations.store, stored)
+        return stored.id, written, await send_run(evaluations, stored, targets, explanations=explanations)
 
-            await audit_read(evaluations.store, stored)
-            count = count_of(await scorecard.export(evaluations.store, stored, output), "result")
-            return "the scorecard" if all(name.endswith(".json") for name in output) else count
-        if stored.kind != KIND:
-            await audit_read(evaluations.store, stored)
-            environment = parts.execution_environment(settings.load())
-            verification = await verification_of(evaluations.store, stored, environment)
-            count = verdicts.export(verification, output)
-            return count_of(count, "verdict")
-        return count_of(await _export_evaluation(evaluations, stored, output), "result")
+    id, written, deliveries = with_evaluations(work)
+    say = echo_err if "-" in output else echo
+    if output and "-" not in output:
+        say(f"{written} in {', '.join(output)}")
+    for one in deliveries:
+        if not one.error:
+            say(one.line)
+    return PASSED if report_problems(id, deliveries) else ERROR
 
-    written = with_evaluations(work)
-    if "-" not in output:
-        echo(f"{written} in {', '.join(output)}")
+
+async def _write(evaluations: EvaluationService, stored: Run, output: list[str]) -> str:
+    """Write the files. Says what is in them."""
+    if stored.kind == DEPLOYMENT:
+        raise UsageError(
+            f"{stored.id}: expected a run with results, got a transition; `assay show {stored.id} --json` prints it"
+        )
+    if stored.kind == EVAL:
+        from assay.cli.render import scorecard  # deferred import: only for eval runs
+
+        await audit_read(evaluations.store, stored)
+        count = count_of(await scorecard.export(evaluations.store, stored, output), "result")
+        return "the scorecard" if all(name.endswith(".json") for name in output) else count
+    if stored.kind != KIND:
+        await audit_read(evaluations.store, stored)
+        environment = parts.execution_environment(settings.load())
+        verification = await verification_of(evaluations.store, stored, environment)
+        return count_of(verdicts.export(verification, output), "verdict")
+    return count_of(await _export_evaluation(evaluations, stored, output), "result")
 
 
 async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[str]) -> int:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import RUN_HELP, AsJson, RunId, Tenant
+from assay.cli.console.options import RUN_HELP, AsJson, RunId, SendTo, Tenant
 
 
 def delete(
@@ -56,13 +56,14 @@ def diff(
 def export(
     run: RunId,
     output: Annotated[
-        list[str], typer.Option("-o", "--output", help="File to write (repeatable).", metavar="F")
-    ],
+        list[str] | None, typer.Option("-o", "--output", help="File to write (repeatable).", metavar="F")
+    ] = None,
+    to: SendTo = None,
     tenant: Tenant = None,
 ) -> None:
     from assay.cli.stored_runs import export
 
-    export.main(run=run, output=output, tenant=tenant)
+    raise typer.Exit(export.main(run=run, output=output or [], to=to or [], tenant=tenant))
 
 
 # Declares the options of `assay admin gc`.

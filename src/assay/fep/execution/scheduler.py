@@ -21,7 +21,6 @@ from assay.fep.execution.execute import Execution
 from assay.fep.execution.isolation import isolated_task
 from assay.fep.planning.scorer import OpenCase, waits
 from assay.jsonpath.query import stopping
-from assay.ports.telemetry import telemetry
 from assay.protocol.results import CheckResult
 from assay.results.spending import spending_of
 
@@ -76,7 +75,6 @@ class CheckScheduler:
         self._watchdog = LoopWatchdog(options.seconds, self._extend_deadlines)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._trace_parent = None if telemetry.tracer is None else telemetry.tracer.current()
 
     def add(self, case: OpenCase) -> None:
         """
@@ -307,10 +305,6 @@ class CheckScheduler:
             job.timer.cancel()
         seconds = time.perf_counter() - job.start_time
         result = job.case.scorer.to_result(job.prepared, answer, seconds=seconds)
-        if telemetry.tracer is not None:
-            telemetry.tracer.record_span(
-                "gen_ai.evaluation.result", seconds, _span_attributes(result), self._trace_parent
-            )
         self._set_result(job, result)
 
     def _set_result(self, job: CheckTask, result: CheckResult) -> None:
@@ -319,22 +313,6 @@ class CheckScheduler:
         self._changed.set()
         if result.status == "error" and self._fail_fast:
             self.stop()
-
-
-def _span_attributes(result: CheckResult) -> dict[str, str | float]:
-    """The OpenTelemetry attributes of a check. Explanations are content and are left out."""
-    attributes: dict[str, str | float] = {
-        "gen_ai.operation.name": "evaluate",
-        "gen_ai.evaluation.name": result.check_type,
-    }
-    passed, score = result.results.get("passed"), result.results.get("score")
-    if isinstance(passed, bool):
-        attributes["gen_ai.evaluation.score.label"] = "pass" if passed else "fail"
-    if isinstance(score, int | float):
-        attributes["gen_ai.evaluation.score.value"] = float(score)
-    if result.status == "error" and result.error:
-        attributes["error.type"] = result.error.type
-    return attributes
 
 
 def _cancel(job: CheckTask) -> None:

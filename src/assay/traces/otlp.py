@@ -5,16 +5,14 @@ Ids are hexadecimal in OTLP/JSON and bytes in protobuf. Numbers of 64 bits are t
 trusted: a value of another type than OTLP's is a problem with its place, and values may nest MAX_DEPTH deep.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
-from assay.extras import require
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
+from assay.traces.otlp_protobuf import document_of_protobuf
 from assay.traces.spans import LogRecord, Span, SpanEvent
 
 MAX_DEPTH = 64  # of the value of an attribute
@@ -224,50 +222,28 @@ def _signed(value: int | str, place: str) -> int:
     return int(text)
 
 
-def items_of_protobuf(data: bytes, rejected: list[Problem] | None = None) -> Iterator[Item]:
-    """The spans and log records of a request in protobuf, as `items_of_json`."""
-    require("OTLP in protobuf", "telemetry", package="opentelemetry-exporter-otlp-proto-http")
-    import opentelemetry.proto.collector.logs.v1.logs_service_pb2 as logs  # deferred import
-    import opentelemetry.proto.collector.trace.v1.trace_service_pb2 as traces  # deferred import
-    from google.protobuf.message import DecodeError  # deferred import: most runs read no protobuf
-
-    request: Any = None
-    with suppress(DecodeError, RecursionError):  # both kinds of requests have the same outline
-        request = traces.ExportTraceServiceRequest.FromString(data)
-    if request is None or (request.resource_spans and not _has_spans(request)):
-        try:
-            request = logs.ExportLogsServiceRequest.FromString(data)
-        except (DecodeError, RecursionError):
-            raise InvalidRequest(Problem("", "expected an OTLP export request in protobuf")) from None
-    yield from items_of_json(_as_json(request), rejected)
+def items_of_protobuf(
+    data: bytes, rejected: list[Problem] | None = None, message: Literal["traces", "logs", ""] = ""
+) -> Iterator[Item]:
+    """The spans and log records of a request in protobuf, as `items_of_json`. `message`: which request it is."""
+    document = document_of_protobuf(data, message) if message else _unknown_request(data)
+    yield from items_of_json(document or {"resourceSpans": []}, rejected)
 
 
-def _has_spans(request: Any) -> bool:
-    spans = (span for group in request.resource_spans for scope in group.scope_spans for span in scope.spans)
-    return any(span.trace_id or span.span_id for span in spans)
+def _unknown_request(data: bytes) -> JSON:
+    """Both requests have the same outline. One without ids of spans is one of log records."""
+    with suppress(InvalidRequest):
+        document = document_of_protobuf(data, "traces")
+        if not document or _has_ids(document):
+            return document
+    return document_of_protobuf(data, "logs")
 
 
-def _as_json(message: Any) -> Any:
-    """A message in OTLP/JSON: protobuf's own JSON has its ids in base64."""
-    from google.protobuf.json_format import MessageToDict  # deferred import, as above
-
-    document = MessageToDict(message)
-    document.setdefault("resourceSpans" if "Trace" in type(message).__name__ else "resourceLogs", [])
-    for groups, scopes, items in (
-        ("resourceSpans", "scopeSpans", "spans"),
-        ("resourceLogs", "scopeLogs", "logRecords"),
-    ):
-        for group in document.get(groups, ()):
-            for scope in group.get(scopes, ()):
-                for item in scope.get(items, ()):
-                    for name in ("traceId", "spanId", "parentSpanId"):
-                        if name in item:
-                            item[name] = _hexadecimal(item[name])
-    return document
-
-
-def _hexadecimal(text: str) -> str:
-    try:
-        return base64.b64decode(text, validate=True).hex()
-    except (binascii.Error, ValueError):
-        return text
+def _has_ids(document: JSON) -> bool:
+    spans = (
+        span
+        for group in document.get("resourceSpans", ())
+        for scope in group.get("scopeSpans", ())
+        for span in scope.get("spans", ())
+    )
+    return any("traceId" in span or "spanId" in span for span in spans)

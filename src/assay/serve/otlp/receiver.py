@@ -21,17 +21,19 @@ from assay.ports.telemetry import telemetry
 from assay.protocol.duplicates import check_elements
 from assay.protocol.operations import ErrorResponse
 from assay.serve.otlp.encoding import JSON, PROTOBUF, export_response, status_message
-from assay.serve.web.body_reader import message_footprint, read_binary
+from assay.serve.web.body_reader import EACH, read_binary
 from assay.serve.web.handler import Endpoint, Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, error_response
 from assay.traces.otlp import Item, items_of_json, items_of_protobuf
+from assay.traces.otlp_protobuf import MAX_FIELDS
 from assay.traces.span_inbox import inbox_documents
 from assay.traces.spans import Span
 
 PROJECT = b"x-assay-project"
 SERVICE = "service.name"
 NAMED = 3  # problems that the message of an answer names
+SMALLEST = 4  # bytes of a usual field of protobuf, at least
 Signal = Literal["traces", "logs"]
 
 
@@ -79,11 +81,13 @@ async def _receive(signal: Signal, call: HttpRequest, media: bytes) -> Response:
     limit = call.server.serving.max_body_bytes
     body = await read_binary(call, [PROTOBUF.decode(), JSON.decode()], limit, "max_body_bytes")
     if media == PROTOBUF:
-        call.reservation.reserve_bytes(message_footprint(body))
+        call.reservation.reserve_bytes(EACH * min(len(body) // SMALLEST, MAX_FIELDS))
     else:
         check_elements(body, call.server.serving.max_elements)
     now = int(call.server.clock.now().timestamp() * 1_000_000)
-    received = await in_place(lambda: read_request(body, media, call.tenant, projects, named, now), len(body))
+    received = await in_place(
+        lambda: read_request(body, media, signal, call.tenant, projects, named, now), len(body)
+    )
     await intake.store_spans(call.tenant, {name: some for name, (_, some) in received.documents.items()})
     for name, (count, _) in received.documents.items():
         telemetry.add("assay_trace_spans", count, name, "accepted")
@@ -120,6 +124,7 @@ def _named_project(call: HttpRequest, projects: Sequence[TraceProject]) -> Trace
 def read_request(
     body: bytes,
     media: bytes,
+    signal: Signal,
     tenant: str,
     projects: Sequence[TraceProject],
     named: TraceProject | None,
@@ -127,7 +132,7 @@ def read_request(
 ) -> Received:
     """The documents to store for a request."""
     problems: list[Problem] = []
-    items = items_of_protobuf(body, problems) if media == PROTOBUF else _items_of_text(body, problems)
+    items = items_of_protobuf(body, problems, signal) if media == PROTOBUF else _items_of_text(body, problems)
     by_name = {one.name: one for one in projects}
     sorted_items: dict[str, list[Item]] = {}
     for item in items:

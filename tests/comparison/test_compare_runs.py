@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.comparison.compare import DifferenceInterval, compare_runs
+from assay.comparison.compare import compare_runs
+from assay.comparison.difference import DifferenceInterval
 from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import about_cases, power_line, verdict_line
@@ -298,7 +299,12 @@ def test_equivalent_needs_a_margin_and_several_runs_are_adjusted():
 REFUSED = [
     ([], [True], None, "a has no results"),
     ([], [], None, "a has no results"),
-    ([result_line("x", True)], [result_line("y", True)], None, "have no case in common"),
+    (
+        [result_line("x", True)],
+        [result_line("y", check_result(None))],
+        "contains",
+        "no case of b has the metric",
+    ),
     (
         [result_line("x", True)],
         [result_line("x", True)],

@@ -56,6 +56,7 @@ _KINDS: dict[str, _Kind] = {
     "preset": _TEXT,
     "sarif": _FILE,
     "seed": _WHOLE,
+    "standardize_by": (_is_text, "the name of a member"),
     "suite": (_is_file, "the id of a suite or a file"),
     "tenant": _TEXT,
 }

@@ -10,6 +10,7 @@ from assay.comparison.wording import (
     ADJUSTED,
     MAX_SLICES,
     about_cases,
+    cases_text,
     counts_line,
     interval_text,
     power_line,
@@ -63,7 +64,7 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
         slices = [
             (
                 f"{one.by}: {slice_text(one.slice)}",
-                f"{one.result.cases:,}",
+                cases_text(one.result),
                 interval_text(one.result),
                 one.result.verdict,
             )
@@ -106,20 +107,27 @@ def compare(
     metric: str | None = None,
     margin: float | None = None,
     limit: int = 10,
+    standardize_by: str | None = None,
     tenant: str | None = None,
 ) -> Comparison:
     """
-    Compare `b`, and others, with `a`. Cases are paired by their ids.
+    Compare `b`, and others, with `a`. Cases are paired by their ids; runs over different cases are not paired.
 
         compared = assay.compare(before, after, by="topic")
 
     Each is a result of `evaluate` or `run_suite`, a file of results, the id of a stored run or `latest`, a data frame
-    of `to_pandas()`, or a list of results. `by`, `metric`, `margin` and `limit` are the options of `assay compare`. It
-    needs the extra `compare`.
+    of `to_pandas()`, or a list of results. `by`, `metric`, `margin`, `limit` and `standardize_by` are the options of
+    `assay compare`. It needs the extra `compare`.
     """
-    check_arguments(by=by, metric=metric, margin=margin, limit=limit, tenant=tenant)
+    check_arguments(
+        by=by, metric=metric, margin=margin, limit=limit, standardize_by=standardize_by, tenant=tenant
+    )
     options = CompareOptions(
-        metric=metric, by=(by,) if isinstance(by, str) else tuple(by), margin=margin, limit=limit
+        metric=metric,
+        by=(by,) if isinstance(by, str) else tuple(by),
+        margin=margin,
+        limit=limit,
+        standardize_by=standardize_by,
     )
     return compare_results((a, b, *others), options, tenant)
 

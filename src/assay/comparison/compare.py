@@ -5,29 +5,33 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from assay.comparison.difference import (
+    DifferenceInterval,
+    SamplingRates,
+    SliceDifference,
+    SliceMix,
+    Standardization,
+)
 from assay.comparison.metric import Metric
 from assay.comparison.pair_notes import notes_of, nothing_shared
 from assay.comparison.pairing import (
     CaseIndex,
-    CasePair,
-    CaseValues,
     PairedRuns,
-    Pairing,
+    case_groups,
     other_inputs,
     quantile_interval,
 )
-from assay.comparison.run_scores import GROUPINGS, RunScores, Series
-from assay.concurrency.loop_budget import spend
+from assay.comparison.run_scores import RunScores
+from assay.comparison.samples import CaseSample
+from assay.comparison.slice_samples import slice_differences, slice_mixes, standardized_sample, whole_sample
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
-from assay.results.slices import NONE
-from assay.stats.paired import LEVEL, PairedResult, PairedSample
-from assay.stats.power import cases_to_show, sensitivity
-from assay.stats.verdict import UnmeasuredBounds, Verdict, holm, tost_p, unmeasured_bounds, verdict
+from assay.stats.paired import LEVEL
+from assay.stats.verdict import Verdict, holm
 
 MAX_IDS = 1_000  # ids in one list of a document
-MAX_BOUNDED = 100_000  # unmeasured cases whose bounds are computed; with more there is no verdict
 
 
 class CaseList(Struct, frozen=True):
@@ -48,46 +52,15 @@ class CaseDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason_after: str = ""
 
 
-class DifferenceInterval(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A difference with its interval and the verdict that follows from it."""
-
-    before: float | None
-    after: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    level: float
-    method: str
-    cases: int
-    verdict: Verdict
-    p_value: float | None = None
-    mcnemar_p: float | None = None
-    adjusted_p: float | None = None
-    equivalence_p: float | None = None
-    unmeasured: UnmeasuredBounds | None = None
-    margin: float | None = None
-    measured_verdict: Verdict | None = None  # of the measured cases, if unmeasured ones took it away
-
-
-class SliceDifference(Struct, frozen=True, kw_only=True):
-    """The difference of one slice. Its interval is adjusted for the number of slices (Holm)."""
-
-    by: str
-    slice: str
-    result: DifferenceInterval
-
-    def gain(self, metric: Metric) -> float:
-        """How much better the slice is. Checks and criteria are compared by their scores."""
-        is_lower_better = metric.lower_is_better and self.by not in GROUPINGS
-        return (self.result.difference or 0.0) * (-1 if is_lower_better else 1)
-
-
 class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     A run beside the first run.
 
     `span` is the largest difference that a case can have, if it is known. `more_cases` would settle the margin.
     `more_to_show` would show a difference as large as the estimate, if the verdict is `not enough data`.
+
+    `unpaired`: fewer than half of the cases of the smaller run are in both. Then all cases of both runs count, no case
+    is better or worse, and `more_cases` and `more_to_show` are those that each run needs.
     """
 
     baseline: str
@@ -107,6 +80,11 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: tuple[CaseDifference, ...] = ()
     slices: tuple[SliceDifference, ...] = ()
     notes: tuple[str, ...] = ()
+    unpaired: bool = False
+    in_both: int = 0  # cases of both runs, if they are not paired
+    mixes: tuple[SliceMix, ...] = ()  # that differ between runs that are not paired
+    standardized: Standardization | None = None
+    sampling: SamplingRates | None = None  # if they differ
     baseline_name: str = ""  # that a user gave to the run; `baseline` and `run` are ids or files
     run_name: str = ""
 
@@ -138,50 +116,6 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     comparisons: tuple[PairComparison, ...]
 
 
-class _Sample:
-    """The pairs of one group of cases, and the ranges of those that were not measured."""
-
-    def __init__(self, span: float | None) -> None:
-        self.pairs = PairedSample(span)
-        self.ranges: list[tuple[float, float]] = []
-
-    def add(self, pair: CasePair) -> None:
-        self.pairs.add(pair.before, pair.after, single_trial=pair.single_trial)
-
-    def result(self, paired: PairedResult, margin: float | None, metric: Metric) -> DifferenceInterval:
-        is_mean = metric.quantile is None
-        bounds = self._bounds(paired.level, is_mean=is_mean)
-        decided = verdict(paired, margin, bounds=bounds, lower_is_better=metric.lower_is_better)
-        measured = verdict(paired, margin, lower_is_better=metric.lower_is_better)
-        return DifferenceInterval(
-            before=paired.before,
-            after=paired.after,
-            difference=paired.estimate,
-            low=paired.low,
-            high=paired.high,
-            level=paired.level,
-            method=paired.method,
-            cases=paired.n,
-            verdict=decided,
-            p_value=paired.p_value,
-            mcnemar_p=paired.mcnemar_p,
-            adjusted_p=paired.adjusted_p,
-            equivalence_p=tost_p(self.pairs, margin)
-            if margin is not None and paired.n > 1 and is_mean
-            else None,
-            unmeasured=bounds,
-            margin=margin,
-            measured_verdict=None if measured == decided else measured,
-        )
-
-    def _bounds(self, level: float, *, is_mean: bool) -> UnmeasuredBounds | None:
-        if not self.ranges:
-            return None
-        if len(self.ranges) > MAX_BOUNDED or not self.pairs.n or not is_mean:
-            return UnmeasuredBounds(len(self.ranges), None, None, None, None)
-        return unmeasured_bounds(self.pairs, self.ranges, level)
-
-
 def compare_runs(
     runs: Sequence[RunScores], *, margin: float | None = None, limit: int = 10, level: float = LEVEL
 ) -> RunComparison:
@@ -199,7 +133,7 @@ def compare_paired(
     paired: PairedRuns, *, margin: float | None = None, limit: int = 10, level: float = LEVEL
 ) -> RunComparison:
     """Compare runs whose cases are paired already."""
-    runs, metric, index, pairings = paired.runs, paired.metric, paired.index, paired.pairings
+    runs, metric, pairings = paired.runs, paired.metric, paired.pairings
     span = _span(runs, metric)
     if margin is not None and span is not None and margin >= span:
         raise InvalidRequest(
@@ -208,21 +142,26 @@ def compare_paired(
                 f"expected a number below {span:g}, the largest difference, got {margin:g}",
             )
         )
-    samples: dict[int, _Sample] = {}
-    for at, pairing in pairings.items():
-        samples[at] = _filled(pairing, span)
-        if not samples[at].pairs.n and not samples[at].ranges:
-            raise InvalidRequest(nothing_shared(runs[0], runs[at], index, at))
-    if metric.quantile is None:
-        results = holm({at: sample.pairs for at, sample in samples.items()}, level)
-    else:
+    samples: dict[int, CaseSample] = {}
+    standardized: dict[int, Standardization] = {}
+    standard = runs[0].options.standard
+    if metric.quantile is not None:
         _require_two_runs(runs, metric)
-        results = {1: quantile_interval(metric.name, metric.quantile, pairings[1].pairs(), level)}
-    slices = _slices(runs, index, paired.values, span, margin, metric, level)
+    for at in pairings:
+        samples[at] = whole_sample(paired, at, span)
+        if not samples[at].measured and not samples[at].unmeasured:
+            raise InvalidRequest(nothing_shared(paired, at))
+        if standard is not None and at in paired.unpaired and samples[at].measured:
+            samples[at], standardized[at] = standardized_sample(paired, at, span, standard.name)
+    if metric.quantile is None:
+        results = holm(samples, level)
+    else:
+        results = {1: quantile_interval(paired, metric.quantile, level)}
+    slices = slice_differences(paired, span, margin, level)
     comparisons = tuple(
-        _pair(index, at, pairing, samples[at].result(results[at], margin, metric), samples[at],
-              metric, margin, limit, slices[at])
-        for at, pairing in pairings.items()
+        _pair(paired, at, sample.result(results[at], margin, metric), sample, limit, slices[at],
+              standardized.get(at))
+        for at, sample in samples.items()
     )  # fmt: skip
     return RunComparison(
         metric=metric.name, lower_is_better=metric.lower_is_better, margin=margin, comparisons=comparisons
@@ -236,6 +175,9 @@ def _require_two_runs(runs: Sequence[RunScores], metric: Metric) -> None:
     if runs[0].options.dimensions or runs[0].options.groupings:
         message = f"expected no {hint_of('by')}: slices are compared by means"
         raise InvalidRequest(Problem(place_of("metric", metric.name), message))
+    if runs[0].options.standard is not None:
+        message = f"expected no {hint_of('standardize-by')}: means are standardized"
+        raise InvalidRequest(Problem(place_of("metric", metric.name), message))
 
 
 def _span(runs: Sequence[RunScores], metric: Metric) -> float | None:
@@ -248,27 +190,52 @@ def _span(runs: Sequence[RunScores], metric: Metric) -> float | None:
     return 1.0
 
 
-def _filled(pairing: Pairing, span: float | None) -> _Sample:
-    sample = _Sample(span)
-    for pair in pairing.pairs():
-        sample.add(pair)
-    sample.ranges = [limits for _, limits in pairing.unmeasured()]
-    return sample
-
-
 def _pair(
-    index: CaseIndex,
+    paired: PairedRuns,
     at: int,
-    pairing: Pairing,
     result: DifferenceInterval,
-    sample: _Sample,
-    metric: Metric,
-    margin: float | None,
+    sample: CaseSample,
     limit: int,
     slices: tuple[SliceDifference, ...],
+    standardized: Standardization | None,
 ) -> PairComparison:
+    index, metric = paired.index, paired.metric
     baseline, run = index.runs[0], index.runs[at]
-    sign = -1 if metric.lower_is_better else 1
+    is_unpaired = at in paired.unpaired
+    power = None if metric.quantile is not None else sample.sensitivity(result.margin, result.level)
+    groups = case_groups(paired, at)
+    found = PairComparison(
+        baseline=baseline.name,
+        run=run.name,
+        result=result,
+        better=0,
+        worse=0,
+        unchanged=0,
+        unmeasured=_case_list(index, groups.unmeasured),
+        only_in_baseline=_case_list(index, groups.only_before),
+        only_in_run=_case_list(index, groups.only_after),
+        other_inputs=CaseList(0),
+        smallest_effect=None if power is None else power.smallest_effect,
+        more_cases=None if power is None else power.more_cases,
+        more_to_show=None if power is None else _more_to_show(sample, result),
+        span=sample.span,
+        slices=slices,
+        notes=tuple(notes_of(baseline, run, is_paired=not is_unpaired)),
+        baseline_name=baseline.given_name,
+        run_name=run.given_name,
+        unpaired=is_unpaired,
+        in_both=paired.in_both[at] if is_unpaired else 0,
+        mixes=slice_mixes(paired, at),
+        standardized=standardized,
+        sampling=_sampling(baseline, run),
+    )
+    return found if is_unpaired else _with_changes(found, paired, at, limit)
+
+
+def _with_changes(found: PairComparison, paired: PairedRuns, at: int, limit: int) -> PairComparison:
+    """The comparison with what became of each pair."""
+    index, pairing = paired.index, paired.pairings[at]
+    sign = -1 if paired.metric.lower_is_better else 1
     gains = ((pair.after - pair.before) * sign for pair in pairing.pairs())
     signs = Counter((gain > 0) - (gain < 0) for gain in gains)
     worst = nsmallest(
@@ -281,23 +248,12 @@ def _pair(
         pairing.pairs(),
         key=lambda pair: ((pair.before - pair.after) * sign, pair.case),
     )
-    only_before, only_after = pairing.only()
-    power = sensitivity(sample.pairs, margin, result.level) if metric.quantile is None else None
-    return PairComparison(
-        baseline=baseline.name,
-        run=run.name,
-        result=result,
+    return replace(
+        found,
         better=signs[1],
         worse=signs[-1],
         unchanged=signs[0],
-        unmeasured=_case_list(index, [case for case, _ in pairing.unmeasured()]),
-        only_in_baseline=_case_list(index, only_before),
-        only_in_run=_case_list(index, only_after),
         other_inputs=_case_list(index, other_inputs(index, at)),
-        smallest_effect=None if power is None else power.smallest_effect,
-        more_cases=None if power is None else power.more_cases,
-        more_to_show=None if power is None else _more_to_show(sample.pairs, result),
-        span=sample.pairs.span,
         changes=tuple(
             CaseDifference(
                 id=index.id_of(pair.case),
@@ -307,91 +263,23 @@ def _pair(
             )
             for pair in [*worst, *best]
         ),
-        slices=slices,
-        notes=tuple(notes_of(baseline, run)),
-        baseline_name=baseline.given_name,
-        run_name=run.given_name,
     )
 
 
-def _more_to_show(sample: PairedSample, result: DifferenceInterval) -> int | None:
+def _sampling(baseline: RunScores, run: RunScores) -> SamplingRates | None:
+    """The sampling rates of two windows of traces, if they differ."""
+    before, after = baseline.sampling_rate, run.sampling_rate
+    if before is None or after is None or abs(before - after) <= 1e-9 * max(before, after):
+        return None
+    return SamplingRates(before=before, after=after)
+
+
+def _more_to_show(sample: CaseSample, result: DifferenceInterval) -> int | None:
     if result.verdict != "not enough data" or not result.difference:
         return None
-    needed = cases_to_show(sample, abs(result.difference), result.level)
-    return None if needed is None or needed <= sample.n else needed - sample.n
+    return sample.more_to_show(abs(result.difference), result.level)
 
 
 def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
     """The ids in the order of the runs."""
     return CaseList(len(cases), tuple(map(index.id_of, cases[:MAX_IDS])))
-
-
-def _slices(
-    runs: Sequence[RunScores],
-    index: CaseIndex,
-    values: Sequence[CaseValues],
-    span: float | None,
-    margin: float | None,
-    metric: Metric,
-    level: float,
-) -> list[tuple[SliceDifference, ...]]:
-    """For each run, the slices of every grouping, the worst first. Holm adjusts all of one grouping together."""
-    found: list[list[SliceDifference]] = [[] for _ in runs]
-    options = runs[0].options
-    groups: list[tuple[str, dict[tuple[int, str], _Sample]]] = [
-        (one.name, _sliced_samples(index, one.name, values, span)) for one in options.dimensions
-    ]
-    groups += [(grouping, _grouped_samples(index, grouping)) for grouping in options.groupings]
-    for by, samples in groups:
-        measured = {key: samples[key] for key in sorted(samples) if samples[key].pairs.n}
-        adjusted = holm({key: sample.pairs for key, sample in measured.items()}, level)
-        compared = metric if by not in options.groupings else Metric(name="score", kind="score")
-        for (at, name), sample in measured.items():
-            spend()
-            result = sample.result(adjusted[at, name], margin, compared)
-            found[at].append(SliceDifference(by=by, slice=name, result=result))
-    return [tuple(sorted(one, key=lambda part: (part.by, part.gain(metric), part.slice))) for one in found]
-
-
-def _sliced_samples(
-    index: CaseIndex, dimension: str, values: Sequence[CaseValues], span: float | None
-) -> dict[tuple[int, str], _Sample]:
-    """The samples by run and slice. The first run that has a case says in which slices it is."""
-    names = [{number: names for names, number in run.slice_sets[dimension].items()} for run in index.runs]
-    numbers = [index.slices_of(at, dimension) for at in range(len(index.runs))]
-    samples: dict[tuple[int, str], _Sample] = {}
-
-    def of(at: int, case: int) -> list[_Sample]:
-        run = 0 if numbers[0][case] else at
-        slices = names[run].get(numbers[run][case], (NONE,))
-        return [samples.setdefault((at, name), _Sample(span)) for name in slices]
-
-    for at in range(1, len(index.runs)):
-        pairing = Pairing(index, values[0], values[at])
-        for pair in pairing.pairs():
-            for sample in of(at, pair.case):
-                sample.add(pair)
-        for case, limits in pairing.unmeasured():
-            for sample in of(at, case):
-                sample.ranges.append(limits)
-    return samples
-
-
-def _grouped_samples(index: CaseIndex, grouping: str) -> dict[tuple[int, str], _Sample]:
-    """The samples by run and check, or by run and criterion, over the cases that have it in both runs."""
-    samples: dict[tuple[int, str], _Sample] = {}
-    names = [name for by, name in index.runs[0].groups if by == grouping]
-    for name in names:
-        first = CaseValues(index, 0, index.runs[0].groups[grouping, name])
-        for at, run in enumerate(index.runs[1:], 1):
-            series = run.groups.get((grouping, name))
-            if series is not None:
-                pairing = Pairing(index, first, CaseValues(index, at, series))
-                samples[at, name] = _filled(
-                    pairing, _series_span(index.runs[0].groups[grouping, name], series)
-                )
-    return samples
-
-
-def _series_span(*series: Series) -> float | None:
-    return None if any(value < 0 or value > 1 for one in series for value in one.values) else 1.0

@@ -11,7 +11,7 @@ from assay.stats.distributions import FEATURE
 def compare_reports(
     baseline: EvalReport, report: EvalReport, margin: float | None = None
 ) -> PairComparison | None:
-    """The comparison of the scores of tasks; None if no task is in both, or without the extra `compare`."""
+    """The comparison of the scores of tasks; None if the tasks are others, or without the extra `compare`."""
     if missing_packages("compare"):
         return None
     try:
@@ -23,9 +23,15 @@ def compare_reports(
 def require_comparison(
     baseline: EvalReport, report: EvalReport, margin: float | None = None
 ) -> PairComparison:
-    """The comparison of scores. Raises InvalidRequest if no task is in both, MissingExtra without `compare`."""
+    """The comparison of scores. Raises InvalidRequest if the tasks are others, MissingExtra without `compare`."""
     require(FEATURE, "compare")
-    return compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
+    found = compare_runs([_scores(baseline), _scores(report)], margin=margin).comparisons[0]
+    if found.unpaired:
+        raise InvalidRequest(
+            f"nothing can be compared: {found.in_both:,} tasks are in both {baseline.run} and {report.run}, fewer than"
+            " half of those of either"
+        )
+    return found
 
 
 def _scores(report: EvalReport) -> RunScores:

@@ -8,9 +8,17 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from assay.comparison.compare import PairComparison
 from assay.comparison.gate_verdict import GateOutcome, GateResult
 from assay.comparison.run_level import CaseOutcome, level_text
-from assay.comparison.wording import ADJUSTED, interval_text, verdict_line
+from assay.comparison.wording import (
+    ADJUSTED,
+    about_cases,
+    cases_text,
+    interval_text,
+    pairing_text,
+    verdict_line,
+)
 from assay.results.slices import slice_text
 from assay.stats.number_text import case_value
 from assay.version import __version__
@@ -60,6 +68,7 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
     pair = result.comparison
     if pair is not None:
         lines += ["", plain(verdict_line(pair.result))]
+        lines += [part for line in _about(pair) for part in ("", plain(line, 1000))]
         lines += _folded(
             f"{pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged",
             ("case", "before", "after", "reason before", "reason after"),
@@ -75,7 +84,7 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
                 (
                     one.by,
                     slice_text(one.slice),
-                    f"{one.result.cases:,}",
+                    cases_text(one.result),
                     interval_text(one.result),
                     one.result.verdict,
                 )
@@ -100,6 +109,11 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
         ((one.severity, one.case, one.kind, f"{one.count:,}") for one in result.findings),
     )
     return "\n".join(lines) + "\n"
+
+
+def _about(pair: PairComparison) -> list[str]:
+    """What a reader must know about cases that are not paired."""
+    return [pairing_text(pair), *about_cases(pair)] if pair.unpaired else []
 
 
 def _folded(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:

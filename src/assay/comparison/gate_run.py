@@ -139,7 +139,9 @@ def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: boo
 
 def gate_options(policy: GatePolicy) -> ReadOptions:
     """What a gate reads of each result. Raises UsageError."""
-    options = CompareOptions(metric=policy.metric, by=policy.by, margin=policy.margin)
+    options = CompareOptions(
+        metric=policy.metric, by=policy.by, margin=policy.margin, standardize_by=policy.standardize_by
+    )
     return replace(read_options(options), with_passed=True)
 
 
@@ -172,10 +174,12 @@ async def gate_result(
     if scores.rows and baseline is not None:
         before = await baseline.scores(read)
         compared = await compare_sources([baseline, run], [before, scores], policy.margin, MAX_CHANGES)
+        pair = compared.comparisons[0]
+        newly = CaseList(0) if pair.unpaired else await in_thread(lambda: newly_failing(before, scores))
         facts = replace(
             facts,
-            comparison=compared.comparisons[0],
-            newly_failing=await in_thread(lambda: newly_failing(before, scores)),
+            comparison=pair,
+            newly_failing=newly,
             unknown_baseline=before.unknown_end,
         )
     return await in_thread(lambda: _judged(facts))

@@ -10,7 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from assay.comparison.compare import CaseList, PairComparison, SliceDifference
+from assay.comparison.compare import CaseList, PairComparison
+from assay.comparison.difference import SliceDifference
 from assay.comparison.metric import read_metric
 from assay.comparison.policy import GatePolicy
 from assay.comparison.run_level import (
@@ -22,7 +23,13 @@ from assay.comparison.run_level import (
     metric_text,
 )
 from assay.comparison.run_scores import SEVERITIES, RunScores
-from assay.comparison.wording import more_cases_text, smallest_drop_text, verdict_line
+from assay.comparison.wording import (
+    cases_text,
+    more_cases_text,
+    pairing_text,
+    smallest_drop_text,
+    verdict_line,
+)
 from assay.errors.door import hint_of
 from assay.protocol.agent_evals import findings_text
 from assay.results.slices import slice_text
@@ -137,7 +144,7 @@ def _missing(facts: GateFacts) -> Iterator[str]:
 
 def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iterator[str]:
     lost, name = comparison.only_in_baseline, facts.run.title
-    if lost.count and not facts.policy.allow_missing_cases:
+    if lost.count and not comparison.unpaired and not facts.policy.allow_missing_cases:
         yield (
             f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
             f" ({_names(lost.ids, lost.count)}); a policy with allow_missing_cases: true decides on the others"
@@ -181,7 +188,7 @@ def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
     yield from _below_bar(facts)
     if comparison is None:
         return
-    line = verdict_line(comparison.result)
+    line = _line(comparison)
     if comparison.verdict == "regressed":
         yield "failed", f"it regressed against {comparison.baseline_title}: {line}"
     if comparison.result.measured_verdict == "regressed":
@@ -259,7 +266,7 @@ def _against(facts: GateFacts, reason: str) -> str:
     if comparison is None:
         return reason
     parts = [
-        f"{reason}: {verdict_line(comparison.result)}",
+        f"{reason}: {_line(comparison)}",
         smallest_drop_text(comparison, facts.noun),
         more_cases_text(comparison, facts.noun),
     ]
@@ -310,7 +317,13 @@ def _bar_text(facts: GateFacts) -> str | None:
 
 
 def _beside(comparison: PairComparison) -> str:
-    return f"against {comparison.baseline_title}: {verdict_line(comparison.result)}"
+    return f"against {comparison.baseline_title}: {_line(comparison)}"
+
+
+def _line(comparison: PairComparison) -> str:
+    """The verdict in one line, which says if the cases are not paired."""
+    line = verdict_line(comparison.result)
+    return f"{line}; {pairing_text(comparison)}" if comparison.unpaired else line
 
 
 def _passed(facts: GateFacts) -> str:
@@ -362,7 +375,7 @@ def _fall(level: RunLevel, part: SliceDifference) -> str:
     before, after = (
         "–" if one is None else level_value(level, one) for one in (part.result.before, part.result.after)
     )
-    return f"{part.by} {slice_text(part.slice)} {before} → {after} ({_count(part.result.cases, 'case')})"
+    return f"{part.by} {slice_text(part.slice)} {before} → {after} ({cases_text(part.result, 'case')})"
 
 
 def _joined(parts: Sequence[str | None]) -> str:

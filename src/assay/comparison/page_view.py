@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired
-from assay.comparison.pairing import CaseValues, PairedRuns, Pairing, other_inputs
+from assay.comparison.pairing import CaseValues, PairedRuns, Pairing, case_groups, other_inputs
 from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
@@ -151,7 +151,13 @@ class CaseLists:
             self._lists = self._sorted()
         return self._lists[change]
 
+    @property
+    def _is_unpaired(self) -> bool:
+        return self._at in self._paired.unpaired
+
     def _sorted(self) -> dict[str, Sequence[int]]:
+        if self._is_unpaired:
+            return self._unpaired()
         gains: list[tuple[float, int]] = []
         same = array("I")
         for pair in self._pairing.pairs():
@@ -178,6 +184,16 @@ class CaseLists:
             "other_inputs": self._listable(other),
         }
 
+    def _unpaired(self) -> dict[str, Sequence[int]]:
+        """The lists of runs that are not paired: no case changed."""
+        groups = case_groups(self._paired, self._at)
+        lists: dict[str, Sequence[int]] = {name: array("I") for name in FILTERS}
+        return lists | {
+            "unmeasured": self._listable(groups.unmeasured),
+            "only_in_baseline": self._listable(groups.only_before),
+            "only_in_run": self._listable(groups.only_after),
+        }
+
     def _listable(self, cases: Iterable[int]) -> "array[int]":
         return array("I", (case for case in cases if self._has(case)))
 
@@ -192,6 +208,8 @@ class CaseLists:
         )
 
     def _change(self, case: int, before: float | None, after: float | None) -> Change:
+        if self._is_unpaired and before is None and after is None:
+            return "unmeasured"
         if not self._before.has_case(case):
             return "only_in_run"
         if not self._after.has_case(case):
@@ -202,7 +220,9 @@ class CaseLists:
         return "better" if gain > 0 else "worse" if gain < 0 else "unchanged"
 
     def charts(self) -> PairCharts:
-        """The scatter of both values, and the distribution of the differences."""
+        """The scatter of both values, and the distribution of the differences. Runs that are not paired have none."""
+        if self._is_unpaired:
+            return PairCharts(points=(), grid=False, bars=())
         values = [(pair.before, pair.after) for pair in self._pairing.pairs() if self._has(pair.case)]
         exact = Counter(values)
         if len(exact) <= MAX_POINTS:

@@ -1,12 +1,15 @@
 """
 Pairs the cases of runs by id, and averages the trials of each case.
 
+Two runs are paired if at least half of the cases of the smaller one are in both. Otherwise they are runs over different
+cases, as two windows of traces: all cases of both count.
+
 Runs have up to millions of results, and a server compares them in a thread: every loop gives other tenants their turn.
 """
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
@@ -53,6 +56,11 @@ class CaseIndex:
     def cases_in(self, run: int) -> int:
         """How many cases a run has."""
         return sum(row >= 0 for row in self._first_rows[run])
+
+    def cases_in_both(self, run: int) -> int:
+        """How many cases the first run and this one share."""
+        first, other = self._first_rows[0], self._first_rows[run]
+        return sum(here >= 0 <= there for here, there in paced(zip(first, other, strict=True)))
 
     def id_of(self, case: int) -> str:
         for run, rows in zip(self.runs, self._first_rows, strict=True):
@@ -188,8 +196,34 @@ class Pairing:
             yield here, there
 
 
+class RunCase(Struct, frozen=True):
+    """A case of one run. `mean` is None if it was not measured; `limits` are those that its mean could have."""
+
+    case: int
+    mean: float | None
+    limits: tuple[float, float]
+    single_trial: bool
+
+
+def run_cases(values: CaseValues, *, is_whole: bool) -> Iterator[RunCase]:
+    """
+    The cases of a run that have a value or should have one.
+
+    `is_whole`: the metric is one that every case has, so a case without a value was not measured.
+    """
+    for case, (trials, measured, total) in enumerate(paced(values.counts())):
+        if trials and trials == measured:
+            yield RunCase(case, total / trials, (0.0, 1.0), trials == 1)
+        elif trials or (is_whole and values.has_case(case)):
+            yield RunCase(case, None, values.bounds(case), single_trial=False)
+
+
 class PairedRuns:
-    """Runs beside the first of them, case by case. `pairings[at]` has the run number `at`, from 1."""
+    """
+    Runs beside the first of them, case by case. `pairings[at]` has the run number `at`, from 1.
+
+    `unpaired` are the numbers of the runs whose cases are not paired with those of the first.
+    """
 
     def __init__(self, runs: Sequence[RunScores]) -> None:
         """Raises InvalidRequest if the runs have no metric in common."""
@@ -200,20 +234,54 @@ class PairedRuns:
         self.pairings = {
             at: Pairing(self.index, self.values[0], other) for at, other in enumerate(self.values[1:], 1)
         }
+        self.in_both = {at: self.index.cases_in_both(at) for at in self.pairings}
+        self.unpaired = frozenset(at for at in self.pairings if not self._is_paired(at))
+
+    def _is_paired(self, at: int) -> bool:
+        """Whether at least half of the cases of the smaller run are in both."""
+        smaller = min(self.index.cases_in(0), self.index.cases_in(at))
+        return 2 * self.in_both[at] >= smaller
+
+    def cases(self, at: int) -> Iterator[RunCase]:
+        """The cases of a run by the metric."""
+        return run_cases(self.values[at], is_whole=self.metric.kind != "check")
+
+
+class CaseGroups(Struct, frozen=True):
+    """The cases of two runs that were not measured, and those that only one of them has."""
+
+    unmeasured: list[int]
+    only_before: list[int]
+    only_after: list[int]
+
+
+def case_groups(paired: PairedRuns, at: int) -> CaseGroups:
+    """The groups in the order of the runs. No case is in two of them."""
+    pairing = paired.pairings[at]
+    only_before, only_after = pairing.only()
+    if at not in paired.unpaired:
+        return CaseGroups([case for case, _ in pairing.unmeasured()], only_before, only_after)
+    found = dict.fromkeys(case.case for run in (0, at) for case in paired.cases(run) if case.mean is None)
+    return CaseGroups(
+        list(found),
+        [case for case in only_before if case not in found],
+        [case for case in only_after if case not in found],
+    )
 
 
 # Compares medians and 95th percentiles of two runs: metrics that are not means, by the BCa bootstrap.
 
 
-def quantile_interval(name: str, quantile: Quantile, pairs: Iterable[CasePair], level: float) -> PairedResult:
-    """The difference of the quantile over cases. Raises InvalidRequest for too few cases, or too many."""
-    before: list[float] = []
-    after: list[float] = []
-    for pair in pairs:
-        before.append(pair.before)
-        after.append(pair.after)
+def quantile_interval(paired: PairedRuns, quantile: Quantile, level: float) -> PairedResult:
+    """The difference of the quantile of two runs. Raises InvalidRequest for too few cases, or too many."""
+    name, is_paired = paired.metric.name, 1 not in paired.unpaired
+    if is_paired:
+        pairs = list(paired.pairings[1].pairs())
+        before, after = [pair.before for pair in pairs], [pair.after for pair in pairs]
+    else:
+        before, after = ([one.mean for one in paired.cases(at) if one.mean is not None] for at in range(2))
     try:
-        return bootstrap_interval(_STATISTICS[quantile], before, after, level=level)
+        return bootstrap_interval(_STATISTICS[quantile], before, after, level=level, is_paired=is_paired)
     except InvalidRequest as refusal:
         mean = name.partition(":")[0]
         raise InvalidRequest(

@@ -268,6 +268,7 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     require: Literal["not-regressed", "equivalent", "improved"] = "not-regressed"
     margin: Annotated[float, msgspec.Meta(gt=0)] | None = None
     by: tuple[str, ...] = ()
+    standardize_by: str | None = None
     max_unmeasured: Count = 0
     allow_missing_cases: bool = False  # cases that only the baseline has
     max_findings: dict[Severity, Count] = {}

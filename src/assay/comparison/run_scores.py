@@ -38,6 +38,15 @@ class ReadOptions(Struct, frozen=True):
     dimensions: tuple[Dimension, ...] = ()
     groupings: tuple[Grouping, ...] = ()
     with_passed: bool = False  # `passed` is read beside the metric
+    standard: Dimension | None = (
+        None  # the grouping whose mix a comparison of different cases is standardized to
+    )
+
+    @property
+    def every_dimension(self) -> tuple[Dimension, ...]:
+        """What the slices of each case are read by."""
+        extra = self.standard is not None and all(self.standard.name != one.name for one in self.dimensions)
+        return (*self.dimensions, self.standard) if self.standard is not None and extra else self.dimensions
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -72,18 +81,21 @@ class RunScores:
         self.name, self.options = name, options  # the id of a stored run, or the name of a file
         self.given_name = ""  # that a user gave to the run
         self.columns: Columns = {}  # of the table that the cases come from
-        self._dimensions = options.dimensions
+        self._dimensions = options.every_dimension
         self.is_eval = is_eval  # the scores come from a report, not from the lines
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
+        self.sampling_rate: float | None = None  # the share of all traces that the run has, if that is known
         self.unknown_end = False  # nothing says whether the run is complete
         self.not_looked_for: tuple[str, ...] = ()  # kinds of findings, each with the reason
         self.hashes, self.inputs = array("q"), array("q")
         self.trials, self.trials_passed = array("I"), array("I")  # the latter of tasks alone
         self.metrics = {metric.name: Series() for metric in options.metrics}
         self.groups: dict[tuple[str, str], Series] = {}  # by grouping and name
-        self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.dimensions}
-        self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {one.name: {} for one in options.dimensions}
+        self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.every_dimension}
+        self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {
+            one.name: {} for one in options.every_dimension
+        }
         self.members: dict[str, None] = {}  # of the cases, if slices are read
         self.checks: dict[str, None] = {}
         self.findings: dict[
@@ -97,7 +109,7 @@ class RunScores:
     def use_columns(self, columns: Columns) -> None:
         """Slices by the columns of the table that the cases come from, too. Call it before lines are added."""
         self.columns = columns
-        self._dimensions = tuple(one.in_table(columns) for one in self.options.dimensions)
+        self._dimensions = tuple(one.in_table(columns) for one in self.options.every_dimension)
 
     @property
     def title(self) -> str:

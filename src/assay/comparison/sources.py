@@ -30,6 +30,7 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
     by: tuple[str, ...] = ()
     margin: float | None = None
     limit: int = 10
+    standardize_by: str | None = None
 
 
 def read_options(options: CompareOptions) -> ReadOptions:
@@ -41,7 +42,15 @@ def read_options(options: CompareOptions) -> ReadOptions:
     if options.margin is not None and not 0 < options.margin < float("inf"):
         raise UsageError(f"{place_of('margin')}: expected a number above 0, got {options.margin:g}")
     metric = None if options.metric is None else read_metric(options.metric)
-    return ReadOptions(metric, tuple(dimensions.values()), groupings)
+    standard = None
+    if options.standardize_by is not None:
+        if options.standardize_by in GROUPINGS:
+            raise UsageError(
+                f"{place_of('standardize-by')}: expected tag, the name of a member or a path, got"
+                f" {options.standardize_by}: every case has the same {options.standardize_by}s"
+            )
+        standard = read_dimension(options.standardize_by)
+    return ReadOptions(metric, tuple(dimensions.values()), groupings, standard=standard)
 
 
 class RunSource(ABC):
@@ -134,8 +143,10 @@ class StoredSource(RunSource):
 def require_slices(scores: Sequence[RunScores]) -> None:
     """Refuse a dimension that no case of any run has. Raises UsageError."""
     members = dict.fromkeys(name for run in scores for name in run.members)
-    for one in scores[0].options.dimensions:
-        require_values(one.name, slices_by(scores, one.name), members)
+    options = scores[0].options
+    for one in options.every_dimension:
+        option = "by" if one in options.dimensions else "standardize-by"
+        require_values(one.name, slices_by(scores, one.name), members, option)
 
 
 def slices_by(scores: Sequence[RunScores], dimension: str) -> set[str]:

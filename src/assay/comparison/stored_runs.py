@@ -17,6 +17,8 @@ from assay.errors import InvalidRequest
 from assay.fep.records.run_header import KIND, REQUEST
 from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
+from assay.protocol.json_types import is_object
+from assay.results.reasons import number_of
 from assay.results.slices import Columns
 from assay.runs.erasure import request_data
 from assay.runs.run_names import name_of
@@ -79,11 +81,18 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
     scores.use_columns(await columns_of(store, run))
     scores.given_name = name_of(run.metadata)
+    scores.sampling_rate = _sampling_rate(run)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
     elif part := part_of(run):
         scores.incomplete = f"it has {part}"
     return scores
+
+
+def _sampling_rate(run: Run) -> float | None:
+    """The share of all traces that a window of them has; None for another run."""
+    traces = run.metadata.get("traces")
+    return number_of(traces.get("sample")) if is_object(traces) else None
 
 
 async def columns_of(store: Store, run: Run) -> Columns:

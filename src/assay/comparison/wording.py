@@ -1,6 +1,9 @@
 """A comparison in words: the verdict in one line, the counts, and what a reader must know about the cases."""
 
-from assay.comparison.compare import CaseList, DifferenceInterval, PairComparison, RunComparison
+from assay.comparison.compare import CaseList, PairComparison, RunComparison
+from assay.comparison.difference import DifferenceInterval, SliceShare
+from assay.errors.door import hint_of
+from assay.results.slices import slice_text
 from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
@@ -11,14 +14,21 @@ ADJUSTED = "the worst slice first; the intervals are adjusted for the number of 
 
 def verdict_line(result: DifferenceInterval) -> str:
     """`0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved`."""
-    cases = _count(result.cases, "case")
     if result.before is None or result.after is None or result.difference is None:
-        return f"no case was measured in both runs: {result.verdict}"
+        where = "both runs" if result.cases_before is None else "one of the runs"
+        return f"no case was measured in {where}: {result.verdict}"
     digits = _digits(result)
     return (
         f"{result.before:.{digits}f} → {result.after:.{digits}f} ({_difference(result.difference, digits)},"
-        f" {_limits(result, digits)}, {cases}) {result.verdict}"
+        f" {_limits(result, digits)}, {cases_text(result, 'case')}) {result.verdict}"
     )
+
+
+def cases_text(result: DifferenceInterval, noun: str = "") -> str:
+    """`120 cases`; `120 and 140 cases` of runs that are not paired. Without a noun, the numbers alone."""
+    if result.cases_before is None or result.cases_after is None:
+        return _count(result.cases, noun) if noun else f"{result.cases:,}"
+    return f"{result.cases_before:,} and {result.cases_after:,}{f' {noun}s' if noun else ''}"
 
 
 def interval_text(result: DifferenceInterval) -> str:
@@ -30,10 +40,21 @@ def interval_text(result: DifferenceInterval) -> str:
 
 
 def counts_line(pair: PairComparison, compared: RunComparison) -> str:
-    """`passed: 2 worse, 16 better, 102 unchanged`."""
+    """`passed: 2 worse, 16 better, 102 unchanged`; of runs that are not paired, what they share."""
+    metric = f"{compared.metric}{' (lower is better)' if compared.lower_is_better else ''}"
+    if pair.unpaired:
+        return f"{metric}: {pairing_text(pair)}"
+    return f"{metric}: {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged"
+
+
+def pairing_text(pair: PairComparison) -> str:
+    """Why the cases of two runs are not paired."""
+    if not pair.in_both:
+        return "no case is in both runs, so all cases of both are compared, not in pairs"
+    are = "case is" if pair.in_both == 1 else "cases are"
     return (
-        f"{compared.metric}{' (lower is better)' if compared.lower_is_better else ''}:"
-        f" {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged"
+        f"{pair.in_both:,} {are} in both runs, fewer than half of the smaller one: all cases of both are compared,"
+        " not in pairs"
     )
 
 
@@ -50,6 +71,8 @@ def about_cases(pair: PairComparison) -> list[str]:
                 f"{_interval_bounds(bounds)}"
             )
         lines.append(f"not measured: {_names(pair.unmeasured)}; {reach}")
+    if pair.unpaired:
+        return [*lines, *_about_mixes(pair), *(f"note: {note}" for note in pair.notes)]
     if pair.only_in_baseline.count:
         lines.append(f"only in {pair.baseline_title}: {_names(pair.only_in_baseline)}, not compared")
     if pair.only_in_run.count:
@@ -57,6 +80,53 @@ def about_cases(pair: PairComparison) -> list[str]:
     if pair.other_inputs.count:
         lines.append(f"different inputs under the same id: {_names(pair.other_inputs)}")
     return [*lines, *(f"note: {note}" for note in pair.notes)]
+
+
+def _about_mixes(pair: PairComparison) -> list[str]:
+    """How the cases of two runs that are not paired were chosen: sampling, slices, and what was weighted."""
+    lines: list[str] = []
+    standard = pair.standardized
+    if standard is not None:
+        weights = [f"{slice_text(one.slice)} {_share(one.share_before)}" for one in standard.slices]
+        lines.append(
+            f"standardized by {standard.by}: each slice counts as in {pair.baseline_title}: {_some(weights)}"
+        )
+    if standard is not None and standard.left_out:
+        left = [f"{slice_text(one.slice)} ({_both(one)})" for one in standard.left_out]
+        lines.append(f"left out, because they were not measured in both runs: {_some(left)}")
+    for mix in pair.mixes:
+        shares = [
+            f"{slice_text(one.slice)} {_share(one.share_before)} → {_share(one.share_after)}"
+            for one in mix.slices
+            if one.share_before != one.share_after
+        ]
+        advice = (
+            ""
+            if standard is not None
+            else f"; {hint_of('standardize-by', mix.by)} compares them with one mix"
+        )
+        lines.append(f"the runs have different mixes by {mix.by}: {_some(shares)}{advice}")
+    if pair.sampling is not None:
+        lines.append(
+            f"the runs have different sampling rates: {_share(pair.sampling.before)} →"
+            f" {_share(pair.sampling.after)} of all traces"
+        )
+    return lines
+
+
+def _some(parts: list[str]) -> str:
+    more = f" and {len(parts) - MAX_IDS:,} more" if len(parts) > MAX_IDS else ""
+    return ", ".join(parts[:MAX_IDS]) + more
+
+
+def _both(one: SliceShare) -> str:
+    return f"{one.cases_before:,} and {one.cases_after:,} cases"
+
+
+def _share(value: float) -> str:
+    """A share in percent, with two digits that count: `60%`, `0.5%`."""
+    percent = 100 * value
+    return f"{percent:.0f}%" if percent >= 10 or not percent else f"{percent:.2g}%"
 
 
 def _interval_bounds(bounds: UnmeasuredBounds) -> str:
@@ -68,8 +138,8 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
     """The smallest difference that this many cases can show, and how many more would settle the margin."""
-    cases = _count(pair.result.cases, "case")
-    if pair.result.method == "bca":  # the power is that of means
+    cases = cases_text(pair.result, "case")
+    if pair.result.method in ("bca", "none"):  # the power is that of means
         return None
     if pair.smallest_effect is None:
         if pair.verdict in ("improved", "regressed"):
@@ -81,7 +151,7 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
         return line if (advice := more_cases_text(pair)) is None else f"{line}; {advice}"
     if pair.more_cases == 0:
         return f"{line}; they are enough for the margin of {margin:g}"
-    return f"{line}; the margin of {margin:g} needs about {_count(pair.more_cases, 'more case')}"
+    return f"{line}; the margin of {margin:g} needs about {_more(pair, pair.more_cases, 'case')}"
 
 
 def more_cases_text(pair: PairComparison, noun: str = "case") -> str | None:
@@ -89,14 +159,18 @@ def more_cases_text(pair: PairComparison, noun: str = "case") -> str | None:
     if pair.more_to_show is None or pair.result.difference is None:
         return None
     size = _two_digits(abs(pair.result.difference))
-    return f"a difference of {size} needs about {_count(pair.more_to_show, f'more {noun}')}"
+    return f"a difference of {size} needs about {_more(pair, pair.more_to_show, noun)}"
+
+
+def _more(pair: PairComparison, number: int, noun: str) -> str:
+    return f"{_count(number, f'more {noun}')}{' in each run' if pair.unpaired else ''}"
 
 
 def smallest_drop_text(pair: PairComparison, noun: str = "case") -> str | None:
     """The smallest drop that these cases could have shown."""
-    if pair.result.method == "bca":  # the power is that of means
+    if pair.result.method in ("bca", "none"):  # the power is that of means
         return None
-    cases = _count(pair.result.cases, noun)
+    cases = cases_text(pair.result, noun)
     if pair.smallest_effect is None:
         return f"{cases} cannot show a drop, however large"
     return f"{cases} can show a drop of {_two_digits(pair.smallest_effect)} or more (80% power)"

@@ -94,12 +94,12 @@ def listed_members(names: Iterable[str]) -> str:
     return f"the members are {listed}" if listed else "the cases have only id, input and expected"
 
 
-def require_values(dimension: str, slices: Iterable[str], members: Iterable[str]) -> None:
+def require_values(dimension: str, slices: Iterable[str], members: Iterable[str], option: str = "by") -> None:
     """Refuse a name that no case has: it is mistyped. Cases without any tag are no mistake. Raises UsageError."""
     if dimension != "tag" and set(slices) == {NONE}:
         known = list(members)
         raise UsageError(
-            f"{place_of('by', dimension)}: no case has a value there; {listed_members(known)}"
+            f"{place_of(option, dimension)}: no case has a value there; {listed_members(known)}"
             f"{did_you_mean(dimension, known, before='; ')}"
         )
 

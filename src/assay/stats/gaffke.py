@@ -40,19 +40,45 @@ Nodes = Sequence[
 ]  # distinct values, ascending, each with the number of cases that have it
 
 
-def mean_limits(counts: Mapping[float, float], low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
-    """The 95% limits of the mean of values between `low` and `high`, from the number of cases with each value."""
+class Tail(NamedTuple):
+    """What the limits leave out on each side, its quantile of the normal distribution, and the density there."""
+
+    share: float
+    z: float
+    density: float
+
+
+USUAL = Tail(TAIL, Z, DENSITY)
+
+
+def tail_of(level: float) -> Tail:
+    """The tail of an interval at this level."""
+    if level == 1 - 2 * TAIL:
+        return USUAL
+    from statistics import NormalDist  # deferred import: it loads fractions, decimals and random numbers
+
+    share = (1 - level) / 2
+    z = -NormalDist().inv_cdf(share)
+    return Tail(share, z, NormalDist().pdf(z))
+
+
+def mean_limits(
+    counts: Mapping[float, float], low: float = 0.0, high: float = 1.0, tail: Tail = USUAL
+) -> tuple[float, float]:
+    """The limits of the mean of values between `low` and `high`, from the number of cases with each value; 95%."""
     width = high - low
     nodes = [((value - low) / width, counts[value]) for value in sorted(counts)]
     mirrored = [(1 - value, many) for value, many in reversed(nodes)]
-    return low + width * _lower_limit(nodes), high - width * _lower_limit(mirrored)
+    return low + width * _lower_limit(nodes, tail), high - width * _lower_limit(mirrored, tail)
 
 
-def count_values(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> dict[float, float]:
+def count_values(
+    values: Iterable[float], low: float = 0.0, high: float = 1.0, most: int = MAX_DISTINCT
+) -> dict[float, float]:
     """
     The number of cases with each value, in bounded memory, whatever the order of the values is.
 
-    More than MAX_DISTINCT values are divided between the two ends of their cell, so that the mean stays and the spread
+    More than `most` values are divided between the two ends of their cell, so that the mean stays and the spread
     never shrinks.
     """
     counts = Counter[float]()
@@ -61,9 +87,9 @@ def count_values(values: Iterable[float], low: float = 0.0, high: float = 1.0) -
     while chunk := list(islice(rest, CHUNK)):
         if cells is None:
             counts.update(chunk)
-            if len(counts) <= MAX_DISTINCT:
+            if len(counts) <= most:
                 continue
-            chunk, cells = list(counts.elements()), _Cells(low, high)
+            chunk, cells = list(counts.elements()), _Cells(low, high, most)
         cells.add(chunk)
     return dict(counts) if cells is None else cells.counts()
 
@@ -71,9 +97,9 @@ def count_values(values: Iterable[float], low: float = 0.0, high: float = 1.0) -
 class _Cells:
     """Values in cells of equal width: for each cell their number and the sum of their distances from its lower end."""
 
-    def __init__(self, low: float, high: float) -> None:
-        self._low, self._width = low, (high - low) / MAX_DISTINCT
-        self._numbers, self._distances = [0] * (MAX_DISTINCT + 1), [0] * (MAX_DISTINCT + 1)
+    def __init__(self, low: float, high: float, cells: int) -> None:
+        self._low, self._width = low, (high - low) / cells
+        self._numbers, self._distances = [0] * (cells + 1), [0] * (cells + 1)
 
     def add(self, values: Iterable[float]) -> None:
         low, scale = self._low, UNIT / self._width
@@ -95,18 +121,18 @@ class _Cells:
         return {self._low + self._width * at: weight / UNIT for at, weight in enumerate(weights) if weight}
 
 
-def _lower_limit(nodes: Nodes) -> float:
+def _lower_limit(nodes: Nodes, tail: Tail) -> float:
     """The lower limit of the mean of values between 0 and 1."""
     largest = nodes[-1][0]
     if largest <= 0:
         return 0.0
     if len(nodes) == 1:
-        return largest * TAIL ** (1 / nodes[0][1])
+        return largest * tail.share ** (1 / nodes[0][1])
     if nodes[0][0] == 0:
         scaled = [(0.0, nodes[0][1] + 1), *((value / largest, many) for value, many in nodes[1:])]
     else:
         scaled = [(0.0, 1.0), *((value / largest, many) for value, many in nodes)]
-    return largest * _quantile(scaled)
+    return largest * _quantile(scaled, tail)
 
 
 class _Tilt(NamedTuple):
@@ -152,37 +178,37 @@ def _tail_probability(tilt: _Tilt, step: float) -> float:
         at += step
 
 
-def _quantile(nodes: Nodes) -> float:
-    """The t with P(Y <= 0) = TAIL: first by the approximation, then twice corrected by the integral."""
+def _quantile(nodes: Nodes, tail: Tail) -> float:
+    """The t with P(Y <= 0) = the tail: first by the approximation, then twice corrected by the integral."""
     size = sum([many for _, many in nodes])
     step = 0.2 if size < 16 else 0.1 if size < 200 else 0.05
-    at = _approximate(nodes)
+    at = _approximate(nodes, tail.z)
     tilt = _tilt(nodes, at)
-    wrong = _tail_probability(tilt, step) - TAIL
+    wrong = _tail_probability(tilt, step) - tail.share
     slope = (_tilt(nodes, at + NUDGE).r_star - tilt.r_star) / NUDGE
-    second_at = at - wrong / DENSITY / slope
+    second_at = at - wrong / tail.density / slope
     second = _tilt(nodes, second_at)
-    second_wrong = _tail_probability(second, step) - TAIL
+    second_wrong = _tail_probability(second, step) - tail.share
     if second_wrong == wrong:
         return second.t
     return _tilt(nodes, second_at - second_wrong * (second_at - at) / (second_wrong - wrong)).t
 
 
-def _approximate(nodes: Nodes) -> float:
-    """The logarithm of the distance at which `r_star` is -Z, by the regula falsi of Illinois."""
+def _approximate(nodes: Nodes, z: float) -> float:
+    """The logarithm of the distance at which `r_star` is -z, by the regula falsi of Illinois."""
     low = high = 0.0
-    below = above = _tilt(nodes, 0.0).r_star + Z
+    below = above = _tilt(nodes, 0.0).r_star + z
     while below >= 0:
         high, above = low, below
         low -= WIDENING
-        below = _tilt(nodes, low).r_star + Z
+        below = _tilt(nodes, low).r_star + z
     while above < 0:
         low, below = high, above
         high += WIDENING
-        above = _tilt(nodes, high).r_star + Z
+        above = _tilt(nodes, high).r_star + z
     for _ in range(MAX_ROUNDS):
         middle = (low * above - high * below) / (above - below)
-        value = _tilt(nodes, middle).r_star + Z
+        value = _tilt(nodes, middle).r_star + z
         if abs(value) < CLOSE:
             return middle
         if value < 0:

@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from assay.errors import InvalidRequest
-from assay.stats.gaffke import Z, count_values, mean_limits
+from assay.stats.gaffke import Z, count_values, mean_limits, tail_of
 
 CONFIDENCE = 0.95
 MIN_T_CASES = 30
@@ -72,7 +72,7 @@ class Mean(Struct, frozen=True):
     method: Method
 
 
-def wilson(rate: float, size: float) -> tuple[float, float]:
+def wilson(rate: float, size: float, level: float = CONFIDENCE) -> tuple[float, float]:
     """
     Wilson's score interval of a rate of `size` answers. Without answers it is (0, 1).
 
@@ -81,16 +81,17 @@ def wilson(rate: float, size: float) -> tuple[float, float]:
     """
     if size == 0:
         return 0.0, 1.0
-    square = Z * Z / size
+    z = Z if level == CONFIDENCE else tail_of(level).z
+    square = z * z / size
     middle = (rate + square / 2) / (1 + square)
-    reach = Z * sqrt(rate * (1 - rate) / size + square / (4 * size)) / (1 + square)
+    reach = z * sqrt(rate * (1 - rate) / size + square / (4 * size)) / (1 + square)
     low, high = (0.0 if rate == 0 else middle - reach), (1.0 if rate == 1 else middle + reach)
     if size in RARE_SIZES:
         single = round(rate * size)
         if single == 1:
-            low = -log(CONFIDENCE) / size
+            low = -log(level) / size
         elif single == size - 1:
-            high = 1 + log(CONFIDENCE) / size
+            high = 1 + log(level) / size
     return low, high
 
 

@@ -28,7 +28,10 @@ from assay.stats.sign_flip import SignFlip, mcnemar_p, sign_flip_p, tango_interv
 LEVEL = 0.95
 FEW = 15  # cases below which sign flips give the interval
 
-Method = Literal["tango", "t", "sign-flip", "equal-differences", "bca", "none"]
+Method = Literal[
+    "tango", "t", "sign-flip", "equal-differences", "bca", "none",
+    "newcombe", "gaffke", "welch", "permutation",  # of different cases
+]  # fmt: skip
 
 
 class PairedResult(Struct, frozen=True):
@@ -38,7 +41,7 @@ class PairedResult(Struct, frozen=True):
     `low` and `high` are None if there is no interval: without cases, if too few cases cannot bound the difference, or
     if the squares of the differences are beyond the range of a float. `p_value` is at most 1 - level exactly if the
     interval excludes 0. `mcnemar_p` is the same number, and is set if each case passes or fails once. `adjusted_p` is
-    set by `holm`.
+    set by `holm`. `sizes` are the cases of each run, if they are different cases; `n` is then their sum.
     """
 
     before: float | None
@@ -52,6 +55,7 @@ class PairedResult(Struct, frozen=True):
     p_value: float | None = None
     mcnemar_p: float | None = None
     adjusted_p: float | None = None
+    sizes: tuple[int, int] | None = None
 
 
 class PairedSample:

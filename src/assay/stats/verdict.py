@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from math import sqrt
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +18,13 @@ from assay.stats.sign_flip import SignFlip, tango_score
 Key = TypeVar("Key", bound=Hashable)
 
 
-def holm(samples: Mapping[Key, PairedSample], level: float = LEVEL) -> dict[Key, PairedResult]:
+class HasInterval(Protocol):
+    """A sample of paired cases or of different ones."""
+
+    def interval(self, level: float, /) -> PairedResult: ...
+
+
+def holm(samples: Mapping[Key, HasInterval], level: float = LEVEL) -> dict[Key, PairedResult]:
     """
     The result of each sample, with Holm's adjusted p and an adjusted interval, in the order of `samples`.
 

@@ -11,9 +11,11 @@ export interface DifferenceInterval {
   high: number | null;
   level: number;
   method: string;
-  cases: number;
+  cases: number; // of both runs together, if they are not paired
   verdict: CompareVerdict;
   measured_verdict?: CompareVerdict;
+  cases_before?: number; // if they are not paired
+  cases_after?: number;
 }
 
 export interface CaseList {
@@ -39,6 +41,7 @@ export interface PairComparison {
   only_in_run: CaseList;
   other_inputs: CaseList;
   slices?: SliceDifference[];
+  unpaired?: boolean; // the runs are over different cases: none of them changed
 }
 
 export interface ScatterPoint {

@@ -6,17 +6,13 @@ measured.
 from collections.abc import Sequence
 
 from assay.cli.console.console_table import Page, Table, Text, cell
-from assay.comparison.compare import (
-    CaseDifference,
-    DifferenceInterval,
-    PairComparison,
-    RunComparison,
-    SliceDifference,
-)
+from assay.comparison.compare import CaseDifference, PairComparison, RunComparison
+from assay.comparison.difference import DifferenceInterval, SliceDifference
 from assay.comparison.wording import (
     ADJUSTED,
     MAX_SLICES,
     about_cases,
+    cases_text,
     counts_line,
     interval_text,
     power_line,
@@ -90,7 +86,7 @@ def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
             verdict = cell(result.verdict, STYLES.get(result.verdict, ""))
             table.add_row(
                 slice_text(one.slice),
-                f"{result.cases:,}",
+                cases_text(result),
                 "–" if result.before is None else case_value(result.before),
                 "–" if result.after is None else case_value(result.after),
                 interval_text(result),

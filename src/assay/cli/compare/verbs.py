@@ -37,6 +37,13 @@ def compare(
             help="A difference below this does not matter: the verdict may be `equivalent`.", metavar="X"
         ),
     ] = None,
+    standardize_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Runs over different cases: weigh the slices by this member, tag or path as in A.",
+            metavar="PATH",
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option(help="How many changed cases are listed.", metavar="N", min=0, max=1000)
     ] = 10,
@@ -50,7 +57,9 @@ def compare(
     from assay.cli.compare.compare import main
     from assay.comparison.sources import CompareOptions
 
-    options = CompareOptions(metric=metric, by=tuple(by or ()), margin=margin, limit=limit)
+    options = CompareOptions(
+        metric=metric, by=tuple(by or ()), margin=margin, limit=limit, standardize_by=standardize_by
+    )
     main(runs, options, tenant=tenant, json=json)
 
 

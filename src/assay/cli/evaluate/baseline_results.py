@@ -10,7 +10,7 @@ from assay.api.sources import open_sources
 from assay.cli.console.console import echo, echo_err
 from assay.comparison.compare import RunComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.wording import about_cases, verdict_line
+from assay.comparison.wording import about_cases, counts_line, verdict_line
 from assay.errors import Refusal
 from assay.extras import require
 
@@ -55,7 +55,7 @@ class BaselineSink:
             return
         pair = compared.comparisons[0]
         put(f"against {pair.baseline_title}: {verdict_line(pair.result)}")
-        put(f"{compared.metric}: {pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged")
+        put(counts_line(pair, compared))
         for line in about_cases(pair):
             put(line)
         if pair.better or pair.worse:

@@ -32,7 +32,7 @@ _OPTION = lazy_pattern(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 
 async def compare_evaluation(call: HttpRequest) -> Response:
     """GET /v1/evaluations/{id}/comparison: the run beside `baseline`."""
-    params = call.query("baseline", "metric", "by", "margin", "limit")
+    params = call.query("baseline", "metric", "by", "margin", "limit", "standardize_by")
     run = await comparable_run(call, call.run_id)
     require_comparisons()
     options, margin = query_options(params), query_number(params, "margin", None)
@@ -73,9 +73,10 @@ def _in_words(text: str) -> str:
 def query_options(params: dict[str, str]) -> ReadOptions:
     """The metric and the groupings of a query."""
     names = tuple(name for name in params.get("by", "").split(",") if name)
-    require_few(names)
+    standard = params.get("standardize_by") or None
+    require_few([*names, *([] if standard is None else [standard])])
     with words_of_requests():
-        return read_options(CompareOptions(metric=params.get("metric"), by=names))
+        return read_options(CompareOptions(metric=params.get("metric"), by=names, standardize_by=standard))
 
 
 def require_few(by: Sequence[str]) -> None:
@@ -144,7 +145,7 @@ class ComparedCases(Struct, frozen=True, kw_only=True):
 
 async def show_comparison(call: HttpRequest) -> Response:
     """GET /v1/host/assay/comparison: every run of `runs` beside the first."""
-    params = call.query("runs", "metric", "by", "margin")
+    params = call.query("runs", "metric", "by", "margin", "standardize_by")
     options, margin = query_options(params), query_number(params, "margin", None)
     fep, runs = fep_of(call), await _runs(call, params)
 

@@ -67,7 +67,8 @@ class ComparisonCache:
         tenant = runs[0].tenant
         metrics = options.metric and options.metric.name, tuple(one.name for one in options.metrics)
         names = tuple(one.name for one in options.dimensions)
-        key = tuple(run.id for run in runs), metrics, names, options.groupings
+        standard = options.standard and options.standard.name
+        key = tuple(run.id for run in runs), metrics, names, options.groupings, standard
         async with self._locks.hold(tenant):
             stored = self._stored.get(key, tenant)
             if stored is None:

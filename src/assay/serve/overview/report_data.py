@@ -229,13 +229,15 @@ def _without_content(compared: ReportComparison) -> ReportComparison:
 
 
 def _pair_without_ids(pair: PairComparison) -> PairComparison:
-    """Also without the names of the runs, which are tags."""
+    """Also without the names of the runs, which are tags, and of slices."""
     lists = {name: CaseList(getattr(pair, name).count, ()) for name in LISTS}
     notes = pair.notes
     for name, id in ((pair.baseline_name, pair.baseline), (pair.run_name, pair.run)):
         if name:
             notes = tuple(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", id, note) for note in notes)
-    return msgspec.structs.replace(pair, **lists, changes=(), notes=notes, baseline_name="", run_name="")
+    return msgspec.structs.replace(
+        pair, **lists, changes=(), notes=notes, baseline_name="", run_name="", mixes=(), standardized=None
+    )
 
 
 def _words_without_ids(pair: PairComparison, view: PairView) -> PairView:

@@ -8,9 +8,11 @@ import msgspec
 
 from assay.agenteval.planning.run_header import part_text
 from assay.cases.table import CaseRow
-from assay.comparison.compare import DifferenceInterval, PairComparison
+from assay.comparison.compare import PairComparison
+from assay.comparison.difference import DifferenceInterval
 from assay.comparison.gate_reports import plain
 from assay.comparison.page_view import ComparedCase, PairView
+from assay.comparison.wording import cases_text
 from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text
 from assay.runs.run_names import name_of
@@ -279,7 +281,7 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
 
 
 def _difference(result: DifferenceInterval, text: str) -> tuple[str, ...]:
-    return f"{result.cases:,}", _mean(result.before), _mean(result.after), text, result.verdict
+    return cases_text(result), _mean(result.before), _mean(result.after), text, result.verdict
 
 
 def _mean(value: float | None) -> str:

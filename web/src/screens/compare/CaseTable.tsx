@@ -6,7 +6,7 @@ import { changeParams, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, Chip, type Column, DataTable, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
 import { caseOf, type OpenCase } from "./outside";
-import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, valueText } from "./words";
+import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, firstFilter, valueText } from "./words";
 
 const SideBySide = lazy(() => import("./SideBySide").then((module) => ({ default: module.SideBySide })));
 const PAGE = 100;
@@ -38,7 +38,7 @@ interface Props {
 
 /** The cases of a pair by what became of them, the worst first. Each opens side by side. */
 export function CaseTable({ pair, query, file }: Props) {
-  const [chosen, setChosen] = useParam("change", "changed");
+  const [chosen, setChosen] = useParam("change", firstFilter(pair));
   const [sliceText] = useParam("slice");
   const [open] = useParam("case");
   const change = chosen as ChangeFilter;

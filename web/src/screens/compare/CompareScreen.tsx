@@ -232,8 +232,8 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
                 </button>
               </th>
               <td className="num">{withoutVerdict(view.pairs[index]?.headline ?? "", pair)}</td>
-              <td className="num compare-count">{format.count(pair.better)}</td>
-              <td className="num compare-count">{format.count(pair.worse)}</td>
+              <td className="num compare-count">{pair.unpaired ? format.MISSING : format.count(pair.better)}</td>
+              <td className="num compare-count">{pair.unpaired ? format.MISSING : format.count(pair.worse)}</td>
               <td>
                 <Chip tone={VERDICT_TONE[pair.result.verdict]}>{pair.result.verdict}</Chip>
               </td>

@@ -1,8 +1,8 @@
 import { reportSource } from "~/api/client";
 import type { SliceDifference } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
-import { Chip, format, VisibleText } from "~/ui";
-import { valueText, VERDICT_TONE } from "./words";
+import { Chip, VisibleText } from "~/ui";
+import { casesText, valueText, VERDICT_TONE } from "./words";
 
 /** The slices of a comparison by one grouping. A slice selects its cases in the list below; a report has no such list. */
 export function SliceTable({ by, slices }: { by: string; slices: (SliceDifference & { text: string })[] }) {
@@ -51,7 +51,7 @@ export function SliceTable({ by, slices }: { by: string; slices: (SliceDifferenc
                     <VisibleText text={slice.slice} />
                   )}
                 </th>
-                <td className="num">{format.count(slice.result.cases)}</td>
+                <td className="num">{casesText(slice.result)}</td>
                 <td className="num">{valueText(slice.result.before)}</td>
                 <td className="num">{valueText(slice.result.after)}</td>
                 <td className="num">{slice.text}</td>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { axisOf, distribution, type Mark, scatter } from "./marks";
 import { caseOf } from "./outside";
-import { differenceText, filtersOf, valueText } from "./words";
+import { casesText, differenceText, filtersOf, firstFilter, valueText } from "./words";
 
 const names = { before: "before", after: "after", metric: "passed", lowerIsBetter: false };
 const within = (marks: Mark[], width: number, height: number) =>
@@ -57,6 +57,14 @@ test("an empty list is offered only if a reader looks for it first", () => {
   const none = { count: 0, ids: [] };
   const pair = { worse: 0, better: 0, unchanged: 3, unmeasured: none, only_in_baseline: { count: 2, ids: [] }, only_in_run: none, other_inputs: none } as never;
   expect(filtersOf(pair).map(([name]) => name)).toEqual(["changed", "worse", "better", "unchanged", "only_in_baseline"]);
+});
+
+test("runs over different cases have no list of changes", () => {
+  const [none, some] = [{ count: 0, ids: [] }, { count: 4, ids: [] }];
+  const pair = { unpaired: true, worse: 0, better: 0, unchanged: 0, unmeasured: none, only_in_baseline: some, only_in_run: some, other_inputs: none } as never;
+  expect(filtersOf(pair).map(([name]) => name)).toEqual(["only_in_baseline", "only_in_run"]);
+  expect(firstFilter(pair)).toBe("only_in_run");
+  expect(casesText({ cases: 9, cases_before: 4, cases_after: 5 } as never)).toBe("4 and 5");
 });
 
 describe("a case that is not among the loaded rows", () => {

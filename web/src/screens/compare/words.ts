@@ -1,7 +1,7 @@
 /** The words and signs of a comparison. */
-import type { Change, ChangeFilter, CompareVerdict, PairComparison } from "~/api/comparison";
+import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, PairComparison } from "~/api/comparison";
 import type { Tone } from "~/ui";
-import { fixed, MISSING } from "~/ui/format";
+import { count, fixed, MISSING } from "~/ui/format";
 
 export const VERDICT_TONE: Record<CompareVerdict, Tone> = {
   improved: "pass",
@@ -48,7 +48,20 @@ export function filtersOf(pair: PairComparison): [ChangeFilter, string, number][
     ["only_in_run", "Only after", pair.only_in_run.count],
     ["other_inputs", "Another input", pair.other_inputs.count],
   ];
+  if (pair.unpaired) return all.filter(([name, , count]) => name === "only_in_run" || (count > 0 && !PAIRED.includes(name)));
   return all.filter(([name, , count], index) => index < 4 || count > 0 || name === "changed");
+}
+
+const PAIRED: ChangeFilter[] = ["changed", "worse", "better", "unchanged", "other_inputs"]; // lists of paired runs alone
+
+/** The list that is shown first. */
+export function firstFilter(pair: PairComparison): ChangeFilter {
+  return pair.unpaired ? "only_in_run" : "changed";
+}
+
+/** How many cases a difference is of; of each run, if they are not paired. */
+export function casesText({ cases, cases_before: before, cases_after: after }: DifferenceInterval): string {
+  return before === undefined || after === undefined ? count(cases) : `${count(before)} and ${count(after)}`;
 }
 
 /** A value of a case: two digits, more if it would look like another number. */

@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -51,6 +52,47 @@ def test_the_recorded_agent_gives_the_recorded_trajectory_again(dialect):
     run = asyncio.run(assay.run_suite(made.suite("local.x.evals.y"), agent))
     assert run.passed, run
     assert seen == [(use.name, use.arguments, use.result) for use in talk.uses]
+
+
+def traces_of(talks, write):
+    """One trace for each turn of a conversation, one after the other."""
+    found = []
+    for at, talk in enumerate(talks):
+        spans = [msgspec.structs.replace(one, start=one.start + at * 5_000, end=one.end + at * 5_000,
+                                         trace=f"a{at}") for one in write(talk)]  # fmt: skip
+        found.append(SpanGroup(list(items_of_json(request_of(*spans)))))
+    return found
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_recorded_conversation_of_several_turns_is_had_again(dialect):
+    lost = ToolUse(name="orders", arguments={"id": 17}, result={"state": "lost"})
+    mail = ToolUse(name="mail", arguments={"to": "ada.lovelace@gmail.com"}, result={"ok": 1})
+    talks = [
+        TALK,
+        Conversation(question="And now?", answer="It is lost.", uses=(lost,)),
+        Conversation(question="Tell ada.lovelace@gmail.com.", answer="Done.", uses=(mail,)),
+    ]
+    made = suite_of_traces([context_of_traces("talk", traces_of(talks, DIALECTS[dialect]))], {})
+    (task,) = made.tasks
+    assert task.input == "Where is order 17?"
+    assert made.extensions["talk"].turns.messages == ("And now?", "Tell [email-1].")
+    suite = made.suite("local.x.evals.y")
+    assert read_own_suite(yaml.safe_load(suite_as_yaml(suite))) == suite
+    answers = {talk.question.replace("ada.lovelace@gmail.com", "[email-1]"): talk for talk in talks}
+    seen = []
+
+    def agent(task, ctx):
+        talk = answers[task]
+        for use in talk.uses:
+            inputs = {name: "[email-1]" if name == "to" else value for name, value in use.arguments.items()}
+            seen.append((len(ctx.messages), ctx.tool(use.name, **inputs)))
+        return talk.answer
+
+    run = asyncio.run(assay.run_suite(suite, agent))
+    assert run.passed, run
+    assert [result for _, result in seen] == [{"state": "sent"}, {"state": "lost"}, {"ok": 1}]
+    assert [said for said, _ in seen] == [1, 3, 5]  # the conversation so far
 
 
 @settings(max_examples=25, deadline=None)
@@ -114,7 +156,7 @@ def test_what_does_not_hold_what_a_task_needs_is_left_out_with_the_reason():
         *assay.read_traces(RECORDINGS / "google_adk_without_content.json"),
         context_of_traces("no result", [SpanGroup(list(items_of_json(request_of(*spans))))]),
         context_of_traces("no root", [SpanGroup(list(items_of_json(request_of(*orphans))))]),
-        context_of_traces("turns", [SpanGroup(list(items_of_json(request_of(*genai(talk)))))] * 2),
+        context_of_traces("turns", [SpanGroup(list(items_of_json(request_of(*genai(talk)))))] * 101),
     ]
     made = suite_of_traces(contexts, {})
     assert not made.tasks
@@ -122,7 +164,7 @@ def test_what_does_not_hold_what_a_task_needs_is_left_out_with_the_reason():
         "the spans have no messages: the sender does not record content",
         "the result of orders is not recorded",
         "1 parent spans are missing",
-        "it is a conversation of several turns",
+        "it has 101 turns, and a task at most 100",
     ]
 
 

@@ -20,10 +20,12 @@ from assay.protocol.suite_extension import (
     FixtureRule,
     SuiteExtension,
     TaskExtension,
+    Turns,
 )
 from assay.traces.redaction import Redactor
 
 LONGEST = 60  # characters of a task id
+MAX_TURNS = 100  # of a task
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
@@ -65,35 +67,42 @@ def suite_of_traces(
         redactor = Redactor()
         try:
             task_id = _task_id(case, made.cases)
-            task, rules = _task(context, task_id, redactor)
+            task, extension = _task(context, task_id, redactor)
         except _NotATask as reason:
             made.left_out.append((case, str(reason)))
             continue
         made.tasks.append(task)
         made.cases[task_id] = case
         made.redacted += redactor.counts
-        if rules:
-            made.extensions[task_id] = TaskExtension(fixtures=tuple(rules))
+        if extension != TaskExtension():
+            made.extensions[task_id] = extension
         if verdicts.get(case) is not True:
             made.drafts.append(task_id)
     return made
 
 
-def _task(context: JSON, task_id: str, redactor: Redactor) -> tuple[EvalTask, list[FixtureRule]]:
+def _task(context: JSON, task_id: str, redactor: Redactor) -> tuple[EvalTask, TaskExtension]:
+    """
+    The task of a trace. Of a conversation of several traces, the input is what the user said first, and what the user
+    said later are its turns; the expected answer is the last one.
+    """
     metadata = context["output"]["metadata"]
     missing = metadata.get("missing", {})
     for part in ("test_case.input", "output.value", "output.metadata.trajectory"):
         if part in missing:
             raise _NotATask(missing[part])
-    if len(metadata["trace"]["trace_ids"]) > 1:
-        raise _NotATask("it is a conversation of several turns")
-    question, answer = (
-        redactor.value(context["test_case"]["input"]),
-        redactor.value(context["output"]["value"]),
-    )
+    said = [turn["content"] for turn in metadata.get("turns", ()) if turn["role"] == "user"]
+    if len(said) > MAX_TURNS:
+        raise _NotATask(f"it has {len(said):,} turns, and a task at most {MAX_TURNS}")
+    said = said or [context["test_case"]["input"]]
+    question, *later = (redactor.value(one) for one in said)
+    answer = redactor.value(context["output"]["value"])
     match = Match(strategy="contains" if isinstance(answer, str) else "json-match", value=answer)
-    rules = _fixtures(redactor.value(metadata["trajectory"]))
-    return EvalTask(task_id=task_id, input=question, expected=Expected(kind="golden", match=match)), rules
+    extension = TaskExtension(
+        fixtures=tuple(_fixtures(redactor.value(metadata["trajectory"]))),
+        turns=Turns(messages=tuple(later)) if later else UNSET,
+    )
+    return EvalTask(task_id=task_id, input=question, expected=Expected(kind="golden", match=match)), extension
 
 
 class _Answer(NamedTuple):
@@ -103,12 +112,18 @@ class _Answer(NamedTuple):
 
 def _fixtures(steps: list[JSON]) -> list[FixtureRule]:
     """A rule for each call with its arguments. Calls with equal arguments and other answers are told apart by count."""
-    answers = {step["call_id"]: _answer(step) for step in steps if step["type"] == "tool-returned"}
+    returned: dict[
+        str, list[_Answer | None]
+    ] = {}  # by call id, which each turn of a conversation may begin anew
+    for step in steps:
+        if step["type"] == "tool-returned":
+            returned.setdefault(step["call_id"], []).append(_answer(step))
+    answers = {call_id: iter(given) for call_id, given in returned.items()}
     calls: list[tuple[str, JSON, list[_Answer]]] = []
     for step in steps:
         if step["type"] != "tool-called":
             continue
-        tool, answer = step["tool"], answers.get(step["call_id"])
+        tool, answer = step["tool"], next(answers.get(step["call_id"], iter(())), None)
         if answer is None:
             raise _NotATask(f"the result of {tool} is not recorded")
         if "inputs" not in step:

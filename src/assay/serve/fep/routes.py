@@ -31,6 +31,11 @@ BY = Parameter("by", {"type": "string"}, "Groupings, separated by commas: tag, c
 MARGIN = Parameter(
     "margin", {"type": "number", "exclusiveMinimum": 0}, "A difference below this does not matter."
 )
+STANDARDIZE_BY = Parameter(
+    "standardize_by",
+    {"type": "string"},
+    "Runs over different cases: a member or tag, whose slices are weighted as in the baseline.",
+)
 RUNS = Parameter(
     "runs",
     {"type": "string"},
@@ -51,6 +56,7 @@ COMPARISONS = [
             METRIC,
             BY,
             MARGIN,
+            STANDARDIZE_BY,
             Parameter(
                 "limit",
                 {"type": "integer", "minimum": 0, "maximum": MAX_CHANGES},
@@ -67,7 +73,7 @@ COMPARISONS = [
         summary="Compare several runs with the first: verdicts, sentences, slices and charts",
         responses={200: ResponseSpec("The comparison.", "ComparisonView")},
         errors=(404,),
-        parameters=(RUNS, METRIC, BY, MARGIN),
+        parameters=(RUNS, METRIC, BY, MARGIN, STANDARDIZE_BY),
     ),
     RouteSpec(
         method="GET",

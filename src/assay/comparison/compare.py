@@ -1,7 +1,7 @@
 """Compares runs with the first of them: the verdict, the cases that changed, slices, and what was not measured."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 
 from msgspec import Struct
@@ -15,7 +15,6 @@ from assay.comparison.difference import (
     Standardization,
 )
 from assay.comparison.metric import Metric
-from assay.comparison.pair_notes import notes_of, nothing_shared
 from assay.comparison.pairing import (
     CaseIndex,
     PairedRuns,
@@ -150,7 +149,7 @@ def compare_paired(
     for at in pairings:
         samples[at] = whole_sample(paired, at, span)
         if not samples[at].measured and not samples[at].unmeasured:
-            raise InvalidRequest(nothing_shared(paired, at))
+            raise InvalidRequest(_nothing_shared(paired, at))
         if standard is not None and at in paired.unpaired and samples[at].measured:
             samples[at], standardized[at] = standardized_sample(paired, at, span, standard.name)
     if metric.quantile is None:
@@ -220,7 +219,7 @@ def _pair(
         more_to_show=None if power is None else _more_to_show(sample, result),
         span=sample.span,
         slices=slices,
-        notes=tuple(notes_of(baseline, run, is_paired=not is_unpaired)),
+        notes=tuple(_notes_of(baseline, run, is_paired=not is_unpaired)),
         baseline_name=baseline.given_name,
         run_name=run.given_name,
         unpaired=is_unpaired,
@@ -283,3 +282,31 @@ def _more_to_show(sample: CaseSample, result: DifferenceInterval) -> int | None:
 def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
     """The ids in the order of the runs."""
     return CaseList(len(cases), tuple(map(index.id_of, cases[:MAX_IDS])))
+
+
+# What a reader must know about two runs before their difference, and why there may be none.
+
+
+def _notes_of(baseline: RunScores, run: RunScores, *, is_paired: bool) -> Iterable[str]:
+    """Runs that are not complete, checks that only one of them has, and a standardization that does nothing."""
+    for one in (baseline, run):
+        if one.incomplete:
+            yield f"{one.title} is not complete: {one.incomplete}"
+    if baseline.checks and run.checks and baseline.checks.keys() != run.checks.keys():
+        removed = [name for name in baseline.checks if name not in run.checks]
+        added = [name for name in run.checks if name not in baseline.checks]
+        parts = [f"only in {baseline.title}: {', '.join(removed[:5])}"] if removed else []
+        parts += [f"only in {run.title}: {', '.join(added[:5])}"] if added else []
+        yield f"the runs have different checks; {'; '.join(parts)}"
+    standard = baseline.options.standard
+    if is_paired and standard is not None:
+        yield f"the cases are paired, so both runs have one mix by {standard.name}: nothing is standardized"
+
+
+def _nothing_shared(paired: PairedRuns, at: int) -> str:
+    """Why two runs have no case to compare. `at` is the number of the run."""
+    baseline, run = paired.runs[0], paired.runs[at]
+    if at not in paired.unpaired:
+        return f"nothing can be compared: no case has the metric in both {baseline.title} and {run.title}"
+    without = next(one for one in (0, at) if next(paired.cases(one), None) is None)
+    return f"nothing can be compared: no case of {paired.runs[without].title} has the metric"

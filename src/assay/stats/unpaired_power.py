@@ -1,8 +1,8 @@
 """
 What two runs over different cases can show: the smallest effect, and how many more cases in each run a margin needs.
 
-As for paired cases (`power.py`), the observed effect has no part in it. Of cases that pass or fail, the power is that of
-Fisher's exact test: the sum over all outcomes that it rejects, or the normal distribution with a correction for
+As for paired cases (`power.py`), the observed effect has no part in it. Of cases that pass or fail, the power is that
+of Fisher's exact test: the sum over all outcomes that it rejects, or the normal distribution with a correction for
 continuity. Of other values it is that of Welch's t.
 """
 
@@ -24,7 +24,7 @@ MAX_OUTCOMES = 20_000  # of both runs that are summed
 def unpaired_sensitivity(
     sample: UnpairedSample, margin: float | None = None, level: float = LEVEL, power: float = POWER
 ) -> Sensitivity:
-    """`more_cases` are those that each run still needs for the margin."""
+    """What these cases can show. The cases that are missing for the margin are those that each run needs."""
     facts = _Facts.of(sample)
     if facts is None:
         return Sensitivity(power, None)

@@ -50,8 +50,8 @@ Exit codes:
     assay compare eval_4f2c latest --by tag --margin 0.02
 
 A and B are stored runs, `previous` and `latest`, or result files of `assay evaluate -o` or of another FEP tool. Cases
-are paired by their id, and the trials of a case are averaged. If fewer than half of them are in both, as in two weeks of
-traces, they are compared without pairs. With more than two runs, each is compared with the first. The verdict
+are paired by their id, and the trials of a case are averaged. If fewer than half of them are in both, as in two weeks
+of traces, they are compared without pairs. With more than two runs, each is compared with the first. The verdict
 (improved, regressed, equivalent, not enough data) follows from the interval in the first line.
 
 Exit codes: 0 compared, whatever the verdict is; 1 a file could not be read to its end; 2 wrong usage. `assay gate` has

@@ -5,8 +5,8 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from assay.agenteval.suites.suite import as_yaml
 from assay.agents.trajectory import chosen_events
+from assay.inputs.yaml_writer import as_yaml
 from assay.ports import Run, Store
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON

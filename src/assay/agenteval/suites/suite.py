@@ -1,6 +1,5 @@
 """Reads suites (openwop-contract §6.1) from a file or a document. A refusal lists every problem with its JSON path."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -16,13 +15,14 @@ from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
 from assay.inputs.context import kind_of, to_json_document
 from assay.inputs.files import document_of
+from assay.inputs.yaml_writer import as_yaml
 from assay.ports import Limits
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite_extension import MEMBER
 from assay.protocol.validation_messages import message_of, path_in
-from assay.terminal import as_json_escapes, one_line
+from assay.terminal import as_json_escapes
 
 LONGEST_ID = 100  # characters of a taskId: node ids add a prefix to it
 SHOWN = 500  # problems
@@ -270,10 +270,6 @@ def _path_of(name: str, path: str) -> str:
 # Writes a suite as YAML or JSON. Characters that a terminal or an editor hides are escapes, and every text is
 # quoted.
 
-_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
-_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))  # of YAML 1.1 and 1.2
-_NOT_YAML = re.compile("[\ufffe\uffff]")
-
 
 def suite_as_json(suite: AgentEvalSuite) -> str:
     return as_json_escapes(msgspec.json.format(msgspec.json.encode(suite), indent=2).decode()) + "\n"
@@ -284,48 +280,3 @@ def suite_as_yaml(suite: AgentEvalSuite) -> str:
     document = msgspec.json.decode(msgspec.json.encode(suite))
     document["tasks"] = document.pop("tasks")
     return as_yaml(document)
-
-
-def as_yaml(document: Any) -> str:
-    """A JSON document as YAML 1.2, which YAML 1.1 reads too."""
-    return "\n".join(_block(document, "")) + "\n"
-
-
-def _block(value: Any, indent: str) -> Iterator[str]:
-    """The lines of a value that is not a scalar."""
-    if is_object(value) and value:
-        for name, item in value.items():
-            yield from _entry(f"{indent}{_key(name)}:", item, indent + "  ")
-    elif is_list(value) and value:
-        for item in value:
-            first, *rest = _block(item, indent + "  ")
-            yield f"{indent}- {first.lstrip(' ')}"
-            yield from rest
-    else:
-        yield indent + _scalar(value)
-
-
-def _entry(label: str, value: Any, indent: str) -> Iterator[str]:
-    if (is_object(value) or is_list(value)) and value:
-        yield label
-        yield from _block(value, indent)
-    else:
-        yield f"{label} {_scalar(value)}"
-
-
-def _key(name: str) -> str:
-    return name if _PLAIN_KEY.match(name) and name.lower() not in _WORDS else _quoted(name)
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, float) and "e" in repr(value):
-        digits, _, exponent = repr(value).partition("e")
-        return f"{digits if '.' in digits else digits + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
-    return msgspec.json.encode(value).decode()
-
-
-def _quoted(text: str) -> str:
-    escaped = one_line(text.replace("\\", "\\\\").replace('"', '\\"'))
-    return '"' + _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'

@@ -62,6 +62,7 @@ SECTIONS: dict[
     },
     "Write": {
         "init": "agent_evals.init",
+        "import": "evaluate.import_",
         "suite": "agent_evals.suite",
         "pack": "admin.pack",
     },

@@ -3,6 +3,7 @@ The help text of every verb. Its first line is the summary that `assay --help` p
 paragraph.
 """
 
+from assay.cli.console.help_of_import import IMPORT
 from assay.cli.console.help_of_suites import SUITES
 
 APP = "Is it good enough to ship? Run checks on outputs, and agents against suites."
@@ -302,6 +303,7 @@ It asks three questions: what you have, its name, and what it must do. With --ta
 it asks nothing. A file that exists is not overwritten without --force. The last lines are the next commands.
 """,
     **SUITES,
+    **IMPORT,
     "pack": """Build, verify and install packs of agents and suites.
 
 \b

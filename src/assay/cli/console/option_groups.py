@@ -76,6 +76,11 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Decide": "--must",
         "Output": "--force --yes",
     },
+    "import": {
+        "Input": "--from --list",
+        "Decide": "--strict",
+        "Output": "--output --save --name",
+    },
     "suite attack": {
         "Input": "--kinds --judge --seed --limit",
         "Agent": "--agent",

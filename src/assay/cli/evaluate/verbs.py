@@ -1,4 +1,4 @@
-"""Declares the options of `assay evaluate`."""
+"""Declares the options of `assay evaluate` and `assay import`."""
 
 from typing import Annotated
 
@@ -236,3 +236,41 @@ def try_(
         json=json,
     )
     raise typer.Exit(main(options))
+
+
+# Declares the options of `assay import`.
+
+
+def import_(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files of another tool, or a folder with a configuration.", metavar="F..."),
+    ] = None,
+    tool: Annotated[
+        str | None,
+        typer.Option("--from", help="The tool, if the files do not say it: see --list.", metavar="NAME"),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", help="Folder to write, new or empty. Default: imported.", metavar="DIR"
+        ),
+    ] = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Also score the recorded outputs, and store a run per system.")
+    ] = False,
+    name: RunName = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 when something was not carried.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the formats that are known.")] = False,
+) -> None:
+    from assay.cli.evaluate import import_files
+
+    if list_:
+        import_files.list_formats()
+        return
+    code = import_files.import_files(
+        files or [], tool=tool, output=output, save=save or name is not None, name=name, strict=strict
+    )
+    raise typer.Exit(code)

@@ -1,0 +1,1 @@
+"""Files of other tools as cases, checks, recorded outputs and recorded scores."""

@@ -1,0 +1,119 @@
+"""The neutral form between the files of another tool and those that assay takes."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from assay.ports import Limits
+from assay.protocol.json_types import JSON, is_list, is_object
+
+LISTED = 1_000  # parts that were not carried, one by one; all of them are counted
+LONGEST = 300  # characters of a text in the report
+
+
+class Imported(msgspec.Struct):
+    """
+    One case with its output, if one was recorded.
+
+    `checks` answer without a model, `judges` need one. `variant` names the system that answered: cases of different
+    ones go to different files, so that they can be compared.
+    """
+
+    case: JSON
+    output: JSON | None = None
+    checks: list[JSON] = msgspec.field(default_factory=list[JSON])
+    judges: list[JSON] = msgspec.field(default_factory=list[JSON])
+    variant: str = ""
+
+
+class CannotCarry(Exception):
+    """A part of a file has no equal here. The message says why."""
+
+
+class NotCarried(NamedTuple):
+    """A part of a file that has no place here, with the place where it stands and the reason."""
+
+    place: str
+    what: str
+    why: str
+
+
+class ImportReport:
+    """What was carried, and what was not."""
+
+    def __init__(self) -> None:
+        self.carried: Counter[str] = Counter()
+        self.not_carried: list[NotCarried] = []
+        self.counts: Counter[tuple[str, str]] = Counter()  # of what was not carried: what and why
+        self.first: dict[tuple[str, str], str] = {}  # and the first place of each
+        self.functions: dict[
+            str, str
+        ] = {}  # source code that a person may accept: the name of a check and its text
+
+    def carry(self, what: str, count: int = 1) -> None:
+        """Count a part that was carried."""
+        if count:
+            self.carried[what] += count
+
+    def leave(self, place: str, what: str, why: str) -> None:
+        """Note a part that was not carried."""
+        what, why = what[:LONGEST], why[:LONGEST]
+        kind = what, why
+        if kind not in self.first and len(self.first) >= LISTED:
+            kind = "other parts", "more kinds than are listed"
+        self.counts[kind] += 1
+        self.first.setdefault(kind, place[:LONGEST])
+        if len(self.not_carried) < LISTED:
+            self.not_carried.append(NotCarried(place[:LONGEST], what, why))
+
+    def document(self) -> JSON:
+        """For `import.json`."""
+        left = self.counts.total()
+        return {
+            "carried": dict(sorted(self.carried.items())),
+            "not_carried": {
+                "count": left,
+                "kinds": [
+                    {"what": what, "why": why, "count": count, "first": self.first[what, why]}
+                    for (what, why), count in self.counts.items()
+                ],
+                "items": [one._asdict() for one in self.not_carried],
+                "unlisted": left - len(self.not_carried),
+            },
+        }
+
+
+class Reader(Protocol):
+    """Reads the files of one tool."""
+
+    def __call__(self, files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator[Imported]: ...
+
+
+def recorded(tool: str, scores: JSON, version: str | None = None, details: Any = None) -> JSON:
+    """The scores of another tool, for the metadata of an output. They are evidence, and no score of assay."""
+    document: JSON = {"tool": tool}
+    if version:
+        document["version"] = version
+    document["scores"] = scores
+    if details:
+        document["details"] = details
+    return document
+
+
+def without_nulls(document: JSON) -> JSON:
+    """The members that have a value."""
+    return {name: one for name, one in document.items() if one is not None}
+
+
+def members(document: JSON, name: str) -> JSON:
+    """A member that is an object, or an empty one."""
+    found = document.get(name)
+    return found if is_object(found) else {}
+
+
+def listed(document: JSON, name: str) -> list[Any]:
+    """A member that is a list, or an empty one."""
+    found = document.get(name)
+    return found if is_list(found) else []

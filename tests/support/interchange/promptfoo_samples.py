@@ -1,0 +1,136 @@
+"""Assertions of promptfoo with outputs, and what promptfoo says of each; `make soak` asks promptfoo itself."""
+
+SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
+VERDICTS = [  # the type, its other members, the output, whether it passes
+    ("equals", {"value": "Paris"}, "Paris", True),
+    ("equals", {"value": "Paris"}, "paris", False),
+    ("equals", {"value": 4}, "4", True),
+    ("equals", {"value": "{{ city }}"}, "Rome", True),
+    ("equals", {"value": {"a": [1, 2]}}, '{"a": [1, 2]}', True),
+    ("equals", {"value": {"a": [1, 2]}}, '{"a": [2, 1]}', False),
+    ("equals", {"value": "$.99"}, "$.99", True),
+    ("not-equals", {"value": "Paris"}, "Rome", True),
+    ("contains", {"value": "ari"}, "Paris", True),
+    ("contains", {"value": "ARI"}, "Paris", False),
+    ("contains", {"value": 4.0}, "24", True),
+    ("not-contains", {"value": "Lima"}, "Paris", True),
+    ("icontains", {"value": "ARI"}, "Paris", True),
+    ("not-icontains", {"value": "ARI"}, "Paris", False),
+    ("contains-all", {"value": ["a", "b"]}, "abc", True),
+    ("contains-all", {"value": ["a", "z"]}, "abc", False),
+    ("contains-all", {"value": 'a, "b,c"'}, "a b,c", True),
+    ("not-contains-all", {"value": ["a", "z"]}, "abc", True),
+    ("not-contains-all", {"value": ["a", "b"]}, "abc", False),
+    ("not-contains-all", {"value": ["a", "b"]}, "b\na", False),
+    ("icontains-all", {"value": ["A", "B"]}, "abc", True),
+    ("not-icontains-all", {"value": ["A", "B"]}, "abc", False),
+    ("contains-any", {"value": ["x", "b"]}, "abc", True),
+    ("contains-any", {"value": ["x", "a.c"]}, "abc", False),
+    ("contains-any", {"value": "x, b"}, "abc", True),
+    ("not-contains-any", {"value": ["x", "b"]}, "abc", False),
+    ("not-contains-any", {"value": ["x", "y"]}, "abc", True),
+    ("icontains-any", {"value": ["X", "B"]}, "abc", True),
+    ("starts-with", {"value": "Pa."}, "Pa.ris", True),
+    ("starts-with", {"value": "Pa."}, "Paris", False),
+    ("not-starts-with", {"value": "Pa"}, "The Paris", True),
+    ("regex", {"value": r"^\d{2}$"}, "42", True),
+    ("regex", {"value": r"^\d{2}$"}, "42\n", False),
+    ("regex", {"value": r"^\d$"}, "٣", False),
+    ("regex", {"value": r"(?<year>\d{4})-\k<year>"}, "2026-2026", True),
+    ("regex", {"value": r"a[^]b"}, "a\nb", True),
+    ("regex", {"value": r"a.b"}, "a\u2028b", False),
+    ("regex", {"value": r"[\w-]+@x\.org\/"}, "a-b@x.org/", True),
+    ("regex", {"value": r"\bé"}, "aé", True),
+    ("not-regex", {"value": "x"}, "abc", True),
+    ("is-json", {}, '{"a": 1}', True),
+    ("is-json", {}, "{a: 1}", False),
+    ("is-json", {"value": SCHEMA}, '{"a": 1}', True),
+    ("is-json", {"value": SCHEMA}, '{"a": "1"}', False),
+    ("word-count", {"value": 3}, " one two\nthree ", True),
+    ("word-count", {"value": {"min": 2, "max": 3}}, "one", False),
+    ("word-count", {"value": {"max": 2}}, "", True),
+    ("word-count", {"value": {"min": 1}}, "", False),
+    ("not-word-count", {"value": 3}, "one", True),
+]
+_TYPES = """
+agent-rubric answer-relevance bleu classifier contains contains-all contains-any contains-html contains-json
+contains-sql contains-xml context-faithfulness context-recall context-relevance conversation-relevance cost equals
+factuality finish-reason g-eval gleu guardrails icontains icontains-all icontains-any is-html is-json is-refusal is-sql
+is-valid-function-call is-valid-openai-function-call is-valid-openai-tools-call is-xml javascript latency levenshtein
+llm-rubric pi meteor model-graded-closedqa model-graded-factuality moderation perplexity perplexity-score python regex
+rouge-n ruby similar similar:cosine similar:dot similar:euclidean starts-with tool-call-f1 skill-used
+trajectory:goal-success trajectory:tool-args-match trajectory:step-count trajectory:tool-sequence trajectory:tool-used
+trace-error-spans trace-span-count trace-span-duration search-rubric webhook word-count select-best human max-score
+"""  # of promptfoo 0.121.20
+TYPES = _TYPES.split()
+CONFIGURATION = """
+description: Capitals
+prompts:
+  - 'Capital of {{country}}?'
+  - file://second.txt
+providers: [openai:gpt-4o-mini, {id: 'anthropic:messages:claude', label: second}]
+defaultTest:
+  vars: {tone: short}
+  assert:
+    - {type: not-contains, value: sorry, metric: polite}
+tests:
+  - description: first
+    vars: {country: France}
+    metadata: {topic: europe}
+    assert:
+      - {type: icontains, value: '{{country}}', weight: 2}
+      - {type: llm-rubric, value: 'is {{tone}}', provider: 'openai:gpt-4o'}
+  - vars: {country: [Italy, Spain]}
+    assert:
+      - {type: javascript, value: output.length > 3}
+      - {type: python, value: len(output) > 3}
+      - type: assert-set
+        assert: [{type: contains, value: a}, {type: contains, value: i}]
+  - file://more.csv
+scenarios:
+  - config: [{vars: {country: Peru}}, {vars: {country: Chile}}]
+    tests: [{assert: [{type: regex, value: '^L'}]}]
+"""
+FILES = {
+    "promptfooconfig.yaml": CONFIGURATION,
+    "second.txt": "Which city is the capital of {{ country }}?\n",
+    "more.csv": "country,__expected,__expected2,__description,__metadata:topic\n"
+    'Kenya,contains: Nairobi,"similar(0.7): Nairobi",fifth,africa\nMali,Bamako,,sixth,africa\n',
+}
+
+
+def result_row(test, prompt, *, output="Paris", system="echo", passed=True, **more):
+    """A row of results, as promptfoo 0.121 writes it."""
+    return {
+        "testIdx": test,
+        "promptIdx": prompt,
+        "provider": {"id": system, "label": ""},
+        "prompt": {"raw": "Capital of France?", "label": "Capital of {{country}}?"},
+        "vars": {"country": "France"},
+        "testCase": {"vars": {"country": "France"}, "assert": [{"type": "contains", "value": "{{country}}"}]},
+        "response": {"output": output, "tokenUsage": {"total": 7}},
+        "success": passed,
+        "score": float(passed),
+        "namedScores": {},
+        "latencyMs": 27,
+        "cost": 0.01,
+        "tokenUsage": {"total": 7, "prompt": 5, "completion": 2},
+        "gradingResult": {
+            "pass": passed,
+            "score": float(passed),
+            "reason": "?",
+            "componentResults": [
+                {"pass": passed, "score": float(passed), "reason": "?", "assertion": {"type": "contains"}}
+            ],
+        },
+        "failureReason": 0,
+    } | more
+
+
+def results_document(rows):
+    return {
+        "evalId": "eval-1",
+        "results": {"version": 3, "timestamp": "2026-11-18", "prompts": [], "results": rows, "stats": {}},
+        "config": {},
+        "metadata": {"promptfooVersion": "0.121.20"},
+    }

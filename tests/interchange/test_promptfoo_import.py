@@ -14,6 +14,7 @@ from assay.interchange.promptfoo_table import assertion_of_text
 from assay.interchange.promptfoo_tests import TestChecks
 from assay.interchange.templates import render, resolved
 from assay.ports import Limits
+from support.documents import DOCS
 from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS, result_row, results_document
 
 
@@ -48,8 +49,11 @@ def test_a_check_says_what_the_assertion_says(type, more, output, passes):
     assert result.results[0].check_results[0].results["passed"] is passes
 
 
-def test_every_type_of_promptfoo_is_in_the_table():
+def test_every_type_of_promptfoo_is_in_the_table_and_on_the_page():
     assert sorted(ASSERTIONS) == sorted(TYPES)
+    page = (DOCS / "import.md").read_text()
+    rows = [f"| `{name}` | {row.how} | {row.text} |\n" for name, row in ASSERTIONS.items()]
+    assert [row for row in rows if row not in page] == []
 
 
 @pytest.mark.parametrize("type", [name for name, row in ASSERTIONS.items() if row.how == "as a judge"])

@@ -1,10 +1,11 @@
 """The formats that `assay import` knows: one module each."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from assay.errors import UsageError
-from assay.interchange import promptfoo
+from assay.interchange import datasets, every_eval_ever, inspect_log, lm_eval, openai_evals, promptfoo
 from assay.interchange.imported import Reader
 from assay.interchange.sources import Candidate, candidate, folder_file
 from assay.ports import Limits
@@ -25,6 +26,34 @@ FORMATS: tuple[Format, ...] = (
         "a folder with promptfooconfig.yaml, a configuration, or results (.json, .jsonl)",
         promptfoo.recognises,
         promptfoo.read,
+    ),
+    Format(
+        "openai-evals",
+        "an eval with its graders (.json), with items or output items of a run (.jsonl, .json)",
+        openai_evals.recognises,
+        openai_evals.read,
+    ),
+    Format("inspect", "logs (.eval, .json)", inspect_log.recognises, inspect_log.read),
+    Format(
+        "lm-evaluation-harness",
+        "samples (.jsonl), with results (.json)",
+        lm_eval.recognises,
+        lm_eval.read,
+    ),
+    Format(
+        "every-eval-ever",
+        "instances of 0.3 (.jsonl), with their aggregate (.json)",
+        every_eval_ever.recognises,
+        every_eval_ever.read,
+    ),
+    *(
+        Format(
+            name,
+            "datasets (.json, .jsonl, .yaml, .csv)",
+            partial(datasets.recognises, name=name),
+            datasets.reader_of(name),
+        )
+        for name in datasets.DATASETS
     ),
 )
 NAMES = tuple(one.name for one in FORMATS)

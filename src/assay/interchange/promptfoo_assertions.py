@@ -7,6 +7,7 @@ carried, with the reason.
 
 import re
 from collections.abc import Callable
+from math import floor
 from typing import Any, Literal, NamedTuple
 
 from assay.errors import InvalidRequest
@@ -177,6 +178,15 @@ def _word_count(one: Assertion) -> JSON:
     return _regex(rf"\A\s*(?:\S++\s*+){repeat}\Z", negate=one.inverse)
 
 
+def _levenshtein(one: Assertion) -> JSON:
+    if one.inverse:
+        raise CannotCarry("edit_distance has no negation")
+    most = 5 if one.threshold is None else floor(one.threshold)
+    if most < 0:
+        raise CannotCarry("its threshold is below 0")
+    return check("edit_distance", text=OUTPUT, references=[_text(one)], max_distance=most)
+
+
 def _similar(metric: str) -> Callable[[Assertion], JSON]:
     def make(one: Assertion) -> JSON:
         if is_list(one.value):
@@ -240,6 +250,7 @@ ASSERTIONS: dict[str, Row] = {
     "cost": Row("exactly", "threshold of cost_usd", _bound("cost_usd")),
     "latency": Row("exactly", "threshold of latency_ms", _bound("latency_ms")),
     "finish-reason": Row("exactly", "exact_match", _finish_reason),
+    "levenshtein": Row("exactly", "edit_distance", _levenshtein),
     "similar": Row("as a judge", "semantic_similarity with an embedding of yours", _similar("cosine")),
     "similar:cosine": Row("as a judge", "semantic_similarity", _similar("cosine")),
     "similar:dot": Row("as a judge", "semantic_similarity", _similar("dot")),
@@ -264,7 +275,6 @@ ASSERTIONS: dict[str, Row] = {
     "gleu": Row("not carried", "there is no such check"),
     "meteor": Row("not carried", "there is no such check"),
     "rouge-n": Row("not carried", "promptfoo's own tokens have no equal here"),
-    "levenshtein": Row("not carried", "there is no such check"),
     "classifier": Row("not carried", "it needs a model of a provider of promptfoo"),
     "moderation": Row("not carried", "it needs a service of a provider"),
     "guardrails": Row("not carried", "it needs what a provider answered beside the output"),

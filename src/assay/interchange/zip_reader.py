@@ -28,19 +28,22 @@ class ZipReader:
     def __init__(self, name: str, limits: Limits) -> None:
         self._name, self._limits = name, limits
         try:
-            self._file = Path(name).open("rb")  # noqa: SIM115  # closed by `close`
-            self._zip = zipfile.ZipFile(self._file)
+            self._file = Path(name).open("rb")  # noqa: SIM115  # closed below, or at the end
         except FileNotFoundError:
             raise UsageError(f"{name}: there is no such file") from None
         except IsADirectoryError:
             raise UsageError(f"{name}: expected a file, got a folder") from None
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as wrong:
-            raise BadLine(name, [Problem("", f"expected a zip archive: {wrong}")]) from None
         except OSError as wrong:
             raise EnvironmentFailure(
                 f"{name}: expected a file that can be read, got {wrong.strerror}"
             ) from None
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as wrong:
+            self._file.close()
+            raise BadLine(name, [Problem("", f"expected a zip archive: {wrong}")]) from None
         if len(self._zip.infolist()) > MOST_MEMBERS:
+            self._file.close()
             raise BadLine(name, [Problem("", f"expected at most {MOST_MEMBERS:,} members")])
 
     def __enter__(self) -> "ZipReader":

@@ -93,8 +93,11 @@ def test_strict_exits_with_3_for_what_was_not_carried(command, tmp_path):
         ((), "expected a file or a folder of another tool"),
         (("none.json",), "none.json: there is no such file"),
         (("empty",), "expected a file, or a folder with promptfooconfig.yaml"),
-        (("other.json",), "other.json: expected a file of promptfoo"),
-        (("out.json", "--from", "nothing"), "--from 'nothing': there is no such format; there are promptfoo"),
+        (("other.json",), "other.json: expected a file of promptfoo, openai-evals"),
+        (
+            ("out.json", "--from", "nothing"),
+            "--from 'nothing': there is no such format; there are promptfoo, openai-evals, inspect",
+        ),
         (("out.json", "-o", "full"), "-o full: expected a new or empty folder"),
         (("broken.json", "--from", "promptfoo"), "broken.json:1"),
         (("none.yaml", "--from", "promptfoo"), "none.yaml: there is no such file"),

@@ -50,6 +50,9 @@ VERDICTS = [  # the type, its other members, the output, whether it passes
     ("word-count", {"value": {"min": 2, "max": 3}}, "one", False),
     ("word-count", {"value": {"max": 2}}, "", True),
     ("word-count", {"value": {"min": 1}}, "", False),
+    ("levenshtein", {"value": "Paris", "threshold": 2.5}, "Pari", True),
+    ("levenshtein", {"value": "Paris", "threshold": 2}, "London", False),
+    ("levenshtein", {"value": "Paris"}, "Lima", True),
     ("not-word-count", {"value": 3}, "one", True),
 ]
 _TYPES = """

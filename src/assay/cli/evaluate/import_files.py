@@ -70,10 +70,11 @@ def _write(files: list[str], known: Format, path: Path, report: ImportReport) ->
 
 
 def _say(written: WrittenFolder, known: Format, report: ImportReport) -> None:
-    cases = sum(one.cases for one in written.variants)
     outputs = sum(one.cases for one in written.variants if one.has_outputs)
-    recorded = f" with {count_of(outputs, 'recorded output')}" if outputs else ""
-    echo(f"{known.name}: {count_of(cases, 'case')}{recorded} in {written.path}")
+    cases = sum(one.cases for one in written.variants) - outputs
+    counts = {"recorded output": outputs, "case": cases}
+    came = " and ".join(count_of(count, what) for what, count in counts.items() if count)
+    echo(f"{known.name}: {came} in {written.path}")
     for path in written.files:
         echo(f"  {path.name}{_about(path, written)}")
     for (what, why), count in report.counts.most_common(SHOWN):
@@ -96,7 +97,7 @@ def _about(path: Path, written: WrittenFolder) -> str:
     }
     for one in written.variants:
         system = f" of {one.variant}" if one.variant and len(written.variants) > 1 else ""
-        notes[one.path] = f"{count_of(one.cases, 'case')}{system}"
+        notes[one.path] = count_of(one.cases, "output" if one.has_outputs else "case") + system
         if one.judged:
             notes[one.judged] = f"the cases with a judge{system}"
     return f": {notes[path][:150]}"

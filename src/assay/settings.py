@@ -14,6 +14,7 @@ from msgspec import Struct
 from assay.auth.jwt_settings import JwtSettings, validate
 from assay.backends.provider_config import InvalidProviderConfig, read
 from assay.errors import UsageError
+from assay.errors.nearest import did_you_mean
 from assay.ports import Limits, Provider, Secret
 from assay.ports.config import (
     AgentConfig,
@@ -277,7 +278,10 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     names = {field.name for field in msgspec.structs.fields(Settings)}
     for name in values:
         if name not in names:
-            raise UsageError(f"{path}: there is no setting {name!r}; there are {', '.join(sorted(names))}")
+            near = did_you_mean(name, names, " (", ")")
+            raise UsageError(
+                f"{path}: there is no setting {name!r}{near}; there are {', '.join(sorted(names))}"
+            )
     return values
 
 

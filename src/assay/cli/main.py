@@ -63,6 +63,7 @@ SECTIONS: dict[
     "Write": {
         "init": "agent_evals.init",
         "import": "evaluate.import_",
+        "validate": "evaluate.validate",
         "suite": "agent_evals.suite",
         "pack": "admin.pack",
     },

@@ -285,16 +285,16 @@ def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
     )
 
 
-def test_suite_validate_and_show(assay, tmp_path):
+def test_a_suite_is_validated_and_shown(assay, tmp_path):
     assert assay("init", "new", "--agent", "mine:upper").code == 0
-    assert assay("suite", "validate", "new/suite.yaml", "suite.json").out.splitlines() == [
-        "new/suite.yaml: local.mine.evals.first 1.0.0, 1 task", "suite.json: local.tests.evals.one 1.0.0, 3 tasks"
+    assert assay("validate", "new/suite.yaml", "suite.json").out.splitlines() == [
+        "new/suite.yaml: suite, local.mine.evals.first 1.0.0, 1 task", "suite.json: suite, local.tests.evals.one 1.0.0, 3 tasks"
     ]  # fmt: skip
     shown = assay("suite", "show", "new/suite.yaml")
     assert "greets" in shown.out
     assert "thresholds passScore 0.8" in shown.out
     (tmp_path / "bad.json").write_text('{"suiteId": "x", "tasks": []}')
-    bad = assay("suite", "validate", "bad.json")
+    bad = assay("validate", "bad.json")
     assert bad.code == 2
     assert len(bad.messages) == 4
 

@@ -164,7 +164,7 @@ ROWS = [
     ("annotate", "latest", "--task", "a", "--rating", "1", "--note", HOSTILE),
     ("suite", "show", "suite.json"),
     ("suite", "show", "suite.json", "--json"),
-    ("suite", "validate", "suite.json", "wrong.json"),
+    ("validate", "suite.json", "wrong.json"),
     (*VERIFY, "--task", HOSTILE),
     (*VERIFY, "--task", HOSTILE, "--json"),
     (*VERIFY, "--task", "raise", "--criterion", HOSTILE),

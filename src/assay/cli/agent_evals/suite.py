@@ -1,4 +1,4 @@
-"""`assay suite`: validate suites, and show one (RFC 0081 §A)."""
+"""`assay suite show`: one suite (RFC 0081 §A)."""
 
 import msgspec
 from msgspec import UNSET
@@ -7,9 +7,8 @@ from assay.agenteval.planning.mode_names import MODE_NOTES
 from assay.agenteval.suites.extension import tools_of
 from assay.agenteval.suites.suite import read_suite_file
 from assay.checks.trajectory.wording import call_text, pattern_document
-from assay.cli.console.console import count_of, echo, echo_json
+from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page, Table
-from assay.errors import InvalidRequest, Problem
 from assay.protocol.agent_evals import AgentEvalSuite, EvalTask
 from assay.protocol.suite_extension import extended_tasks, extension_of
 from assay.settings import load
@@ -47,21 +46,6 @@ tasks:
   #     memorySeed: [{id: m1, content: "customer tier: gold"}]
 """.replace("MODES", _MODES)
 MAX_CELL = 70  # characters of a value
-
-
-def validate(*, files: list[str]) -> None:
-    """Read the files, and report every problem in them."""
-    problems: list[Problem] = []
-    limits = load().limits
-    for name in files:
-        try:
-            document = read_suite_file(name, limits)
-        except InvalidRequest as refusal:
-            problems += refusal.problems
-            continue
-        echo(f"{name}: {document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
-    if problems:
-        raise InvalidRequest(problems)
 
 
 def show(*, file: str, json: bool) -> None:

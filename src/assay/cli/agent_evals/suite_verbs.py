@@ -18,15 +18,6 @@ MostTasks = Annotated[int | None, typer.Option(help="At most this many tasks.", 
 suite = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
-@suite.command("validate", help=HELP["suite validate"])
-def validate(
-    files: Annotated[list[str], typer.Argument(help="Suite files, .yaml or .json.", metavar="F...")],
-) -> None:
-    from assay.cli.agent_evals import suite
-
-    suite.validate(files=files)
-
-
 @suite.command("show", help=HELP["suite show"])
 def show(
     file: Annotated[str, typer.Argument(help="Suite file, .yaml or .json.", metavar="F")],

@@ -1,18 +1,24 @@
 r"""The help text of the verbs of `assay suite`, as in `help.py`."""
 
 SUITES = {
-    "suite": """Validate and show suites; write some from traces or attacks.
+    "suite": """Show suites; write some from traces or attacks.
 
 \b
-    assay suite validate suite.yaml
+    assay suite show suite.yaml
     assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml
     assay suite from-traces traces.jsonl -o recorded.yaml
 
 A suite has the tasks of an agent and the expected results. `assay init --agent module:function` writes a first one.
 """,
-    "suite validate": """Report every problem of suite files.
+    "validate": """Report every problem of files, with its line and column.
 
-Exit codes: 0 all files are valid; 2 one is not.
+\b
+    assay validate suite.yaml checks.yaml cases.jsonl assay.toml
+    assay validate rules.yaml --as policy
+
+It reads suites, checks, cases, requests, policies, packs and settings, and runs nothing.
+
+Exit codes: 0 all files are valid; 1 a file cannot be read; 2 one has a problem.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
     "suite attack": """Write an adversarial suite from ordinary tasks or for an agent.

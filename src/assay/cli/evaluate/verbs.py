@@ -274,3 +274,33 @@ def import_(
         files or [], tool=tool, output=output, save=save or name is not None, name=name, strict=strict
     )
     raise typer.Exit(code)
+
+
+# Declares the options of `assay validate`.
+
+
+def validate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="Suites, checks, cases, requests, policies, packs (a folder or .tgz), settings (.toml).",
+            metavar="F...",
+        ),
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="What the files are: suite, checks, cases, request, policy, pack or settings. Default: as they look.",
+            metavar="KIND",
+        ),
+    ] = None,
+    check_module: CheckModules = None,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.evaluate.validate import KINDS, main
+    from assay.errors import UsageError
+
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"--as {kind[:100]}: expected one of {', '.join(KINDS)}")
+    raise typer.Exit(main(files=files, kind=kind, modules=check_module or [], json=json))

@@ -74,7 +74,7 @@ def test_a_task_has_its_content_reasons_and_trajectory():
     )
     assert trial["checks"][0] | {"result": None} == {
         "label": "exact_match", "column": 0, "checkType": "exact_match", "status": "completed", "passed": False,
-        "reason": "expected 'Rome', got 'Paris'", "result": None,
+        "reason": "expected 'Rome', got 'Paris'", "title": "exact_match", "result": None,
     }  # fmt: skip
     assert [step["text"] for step in trial["trajectory"]] == ["I look it up."]
     assert case["recorded"] == {"score": 0.0, "passed": False}

@@ -1,13 +1,13 @@
 """Twenty comparisons, gates and reports: the library, the command and REST give equal numbers and verdicts."""
 
 import json
-import re
 from functools import cache
 
 import msgspec
 import pytest
 
 import assay
+from support.report_file import report_data
 from support.servers.rest_client import Server, sqlite
 
 CHECKS = [
@@ -180,9 +180,9 @@ def test_a_report_is_the_same_through_every_door(doors, printed, library, asked,
     runs = [ids[name] for name in pair]
     written = printed[2 * len(ROWS) + PAIRS.index(pair)]
     assert written.code == 0, written.err
-    data = _data(folder / f"{'-'.join(pair)}.html")
+    data = report_data(folder / f"{'-'.join(pair)}.html")
     here = assay.report(*runs, output="library.html", limit=ENOUGH)
-    assert data | {"createdAt": ""} == _data(here) | {"createdAt": ""}
+    assert data | {"createdAt": ""} == report_data(here) | {"createdAt": ""}
     for run, shown in zip(runs, data["runs"], strict=True):
         overview, table, details = asked(run)
         assert shown["overview"] == overview
@@ -197,14 +197,6 @@ def test_a_report_is_the_same_through_every_door(doors, printed, library, asked,
     for change, lists in data["comparison"]["cases"][runs[1]].items():
         cases = client.get("/v1/host/assay/comparison/cases", params=params | {"change": change}).json()
         assert lists == cases
-
-
-def _data(file):
-    found = re.search(
-        r'<script type="application/json" id="report">(.*?)</script>', file.read_text("utf-8"), re.DOTALL
-    )
-    assert found is not None
-    return json.loads(found[1])
 
 
 def test_a_report_in_markdown_has_the_scores_of_rest(doors, library):

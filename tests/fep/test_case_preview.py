@@ -26,7 +26,7 @@ FAILED = check(passed=False, reason="it is rude")
         ([rubric(True, True)], None),
         ([rubric(True, False)], "not met: is short (reason 2)"),
         ([rubric(False, False)], "not met: criterion_1 (reason 1); not met: is short (reason 2)"),
-        ([rubric(False), FAILED], "it is rude"),
+        ([rubric(False), FAILED], "llm_judge: it is rude"),
         ([check(passed=True, response={"a": {"reason": "fine"}})], None),
         ([check(response={"a": {"met": None, "reason": "no answer"}})], None),
     ],

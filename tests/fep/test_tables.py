@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
+from assay.comparison.case_reasons import reason_line
 from assay.errors import UsageError
 from assay.fep.outputs.result_tables import COLUMNS
 from assay.fep.outputs.sinks import sink_for
 from assay.fep.outputs.table_layout import PLAIN
 from assay.protocol.results import EvaluationSummary
+from assay.results.check_names import scored_label
 from assay.results.differences import differences
 from assay.results.reasons import reason_of, score_of
 from assay.results.run_end import RunFooter
@@ -101,6 +103,10 @@ NO = {"passed": False}
         ),
         (check("llm_judge", {"response": {"passed": False, "reasoning": "Too short."}}, {}), "Too short."),
         (
+            check("llm_judge", {"response": {"passed": False, "score": 0.47}, "metadata": {"reasoning": "No next step."}}, {}),
+            "No next step.",  # the schema of the judge has no place for it
+        ),
+        (
             check("llm_judge", {"response": {"criterion_1": {"met": False, "reason": "no greeting"}}}, {}),
             "not met: criterion_1 (no greeting)",
         ),
@@ -113,6 +119,37 @@ NO = {"passed": False}
 )  # fmt: skip
 def test_a_reason_says_what_was_expected_and_what_came(document, reason):
     assert reason_of(document) == reason
+
+
+@pytest.mark.parametrize(
+    ("document", "label"),
+    [
+        (check("llm_judge", {"response": {"passed": False, "score": 0.47}}, metadata={"check_name": "helpful"}), "helpful 0.470"),
+        (check("llm_judge", {"response": {"passed": True}}), "llm_judge"),
+        (check("llm_judge", {"response": {"passed": True, "score": 1}}), "llm_judge"),
+        (check("semantic_similarity", {"response": {"score": 0.4, "passed": False}}), "semantic_similarity"),
+        (check("mine", {}, status="error", error={"message": "no"}), "mine"),
+    ],
+)  # fmt: skip
+def test_a_reason_of_a_judge_has_its_name_and_its_score(document, label):
+    assert scored_label(document) == label
+
+
+@pytest.mark.parametrize(
+    ("checks", "line"),
+    [
+        ([check("contains", {"passed": True}), check("tone", {"score": 0.2})], "passed"),
+        ([check("tone", {"score": 0.2, "reason": "cold"})], "tone 0.200: cold"),
+        (
+            [check("contains", NO), check("tone", {"score": 0.2})],
+            "contains: failed; its arguments are not stored",
+        ),
+        ([], "no checks"),
+    ],
+)
+def test_a_passed_case_does_not_show_a_check_without_a_verdict_as_its_reason(checks, line):
+    context = {"test_case": {"id": "a"}, "output": {"value": "x"}}
+    assert reason_line({"execution_context": context, "check_results": checks}) == line
 
 
 JSON_VALUES = st.recursive(
@@ -312,7 +349,7 @@ def test_the_repr_of_trials_counts_cases():
     )
     lines = repr(result).splitlines()
     assert ": completed, 1 case, 2 trials, pass rate 0.0%" in lines[0]
-    assert lines[2] == "  failed: a (trial 0), a (trial 1)"
+    assert lines[2] == "  failed: a (trial 1), a (trial 2)"
 
 
 def test_to_pandas_has_the_rows_of_the_table():

@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.agenteval.planning.run_header import RESULTS, TASKS, EvalHeader, read_request
 from assay.agenteval.scoring.safety_records import SAFETY, SafetyRecord, record_of
 from assay.agenteval.scoring.scoring import bar_of, judged_criteria
 from assay.agenteval.scoring.task_checks import CHECKS
 from assay.agenteval.trial_events import judge_node, task_node
+from assay.agents.fixtures import read_seeds
 from assay.agents.trajectory import Invocations, steps_of_events, usage_of
 from assay.fep.records.case_content import (
     CaseContent,
@@ -26,7 +27,6 @@ from assay.fep.records.case_content import (
     text_or_unset,
 )
 from assay.ports import Event, EvidenceChunk, Run, Store
-from assay.protocol.agent_evals import EvalTask
 from assay.protocol.annotations import Annotation
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON
@@ -60,6 +60,8 @@ async def eval_case(
         for number, result in zip(chunks, results, strict=True)
     ]
     content = content_of(results, trials)
+    if seeds := seeds_of(await task_at(store, run, position)):
+        content = msgspec.structs.replace(content, memory=seeds)
     return await _with_scores(store, run, content, log, header, position, feedback=feedback)
 
 
@@ -143,7 +145,8 @@ async def _with_scores(
     correction = effective(list(own)).get(event)
     corrected: EffectiveScore | UnsetType = UNSET
     if correction is not None:
-        bar = bar_of(await _kind_of(store, run, position), header.pass_score)
+        task = await task_at(store, run, position)
+        bar = bar_of(task.expected.kind if task else "golden", header.pass_score)
         new = score if correction.score is UNSET else correction.score
         verdict = new >= bar if correction.score is not UNSET else passed
         corrected = EffectiveScore(
@@ -161,11 +164,38 @@ def _last_correction(notes: Sequence[Annotation]) -> str:
     return next(note.annotation_id for note in reversed(notes) if note.signal.kind == "correction")
 
 
-async def _kind_of(store: Store, run: Run, position: int) -> str:
+class _Expected(Struct):
+    kind: str = "golden"
+
+
+class _Fixtures(Struct, rename="camel"):
+    memory_seed: tuple[JSON, ...] = ()
+
+
+class StoredTask(Struct, rename="camel"):
+    """A task of the suite, as far as it is shown. It may have an extension, of which nothing is read here."""
+
+    task_id: str
+    expected: _Expected
+    fixtures: _Fixtures = msgspec.field(default_factory=_Fixtures)
+
+
+read_task = msgspec.json.Decoder(StoredTask).decode
+
+
+async def task_at(store: Store, run: Run, position: int) -> StoredTask | None:
+    """The task of the suite; None if it was erased."""
     async for chunk in read_chunks(store, run.id, TASKS, start=position, stop=position + 1):
         for line in chunk.lines(position, position + 1):
-            return msgspec.json.decode(line, type=EvalTask).expected.kind
-    return "golden"
+            return read_task(line)
+    return None
+
+
+def seeds_of(task: StoredTask | None) -> tuple[JSON, ...]:
+    """What a task puts into the memory of its agent, without secrets."""
+    if task is None:
+        return ()
+    return tuple(msgspec.to_builtins(one) for one in read_seeds(task.fixtures.memory_seed))
 
 
 class TaskLog:

@@ -20,6 +20,7 @@ from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import TrialEnded
 from assay.protocol.redaction import redact
+from assay.results.check_names import AGENT_ANSWERED
 
 
 def task_node(task_id: str) -> str:
@@ -107,6 +108,12 @@ def _decision(trial: TrialResult, agent: str, cause: str) -> list[PendingEvent]:
 # The row of a trial in the table of cases (ADR-0068).
 
 
+def _judges(trial: TrialResult) -> float | None:
+    """The known cost of the judge; None if there is none."""
+    known = [usage.cost_usd for usage in trial.judge if usage.cost_usd is not None]
+    return sum(known) if known else None
+
+
 def trial_row(trial: TrialResult, ended: TrialEnded, pass_score: float) -> CaseOutcomes:
     """The columns of one trial. A rubric passes if the score of the trial reaches the bar."""
     findings = trial.safety.findings if trial.safety is not None else None
@@ -118,7 +125,8 @@ def trial_row(trial: TrialResult, ended: TrialEnded, pass_score: float) -> CaseO
     cells: list[tuple[str, str]] = []
     for label, check in zip(labels_of(result.check_results), result.check_results, strict=True):
         outcome = NOT_MEASURED.get(check.status) or verdict_of({"results": check.results})
-        cells.append((label, measured if outcome == UNGRADED else outcome))
+        if label != AGENT_ANSWERED:
+            cells.append((label, measured if outcome == UNGRADED else outcome))
     cost = None if ended.cost_usd is UNSET else ended.cost_usd
     columns.add(
         ERROR if score is None else measured,
@@ -128,6 +136,7 @@ def trial_row(trial: TrialResult, ended: TrialEnded, pass_score: float) -> CaseO
         latency=None if ended.latency_ms is UNSET else float(ended.latency_ms),
         bar=bar,
         findings=None if findings is None else float(-len(findings) if blocked else len(findings)),
+        judges=_judges(trial),
     )
     made = columns.outcomes()
     return CaseOutcomes(

@@ -1,7 +1,7 @@
 """Search for text and tags in the results of a run: a bounded scan of the evidence, which says how far it looked."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -9,11 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from assay.cases.outcomes import IDS, RESULTS, read_result
+from assay.cases.previews import PREVIEW, preview_of
 from assay.concurrency.threads import off_loop
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.json_types import JSON, is_list, is_object
-from assay.results.check_names import result_label
+from assay.results.check_names import scored_label
+from assay.results.reason_groups import reason_groups
 from assay.results.reasons import is_failing, reason_of, unmet_criteria
+from assay.results.slices import Dimension
 
 MAX_BYTES = 8 * 1024 * 1024  # that one call reads
 MAX_SECONDS = 0.3
@@ -24,10 +27,16 @@ PARTS: tuple[Part, ...] = ("id", "input", "output", "expected", "reason")
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True):
-    """What is looked for: a text in some parts of a case, in any case of letters, and tags, of which a case has all."""
+    """
+    What is looked for: a text in some parts of a case, in any case of letters, and tags, of which a case has all.
+
+    `slices`: dimensions, each with the name of a slice, of which a case is in all. `groups`: of failures, likewise.
+    """
 
     text: str = ""
     tags: tuple[str, ...] = ()
+    slices: tuple[tuple[Dimension, str], ...] = ()
+    groups: tuple[str, ...] = ()
     parts: tuple[Part, ...] = PARTS
 
 
@@ -63,9 +72,19 @@ class SearchPage(Struct, frozen=True, kw_only=True):
 
 
 async def search_results(
-    store: Store, run: Run, query: SearchQuery, *, start: int = 0, limit: int = 50
+    store: Store,
+    run: Run,
+    query: SearchQuery,
+    *,
+    start: int = 0,
+    limit: int = 50,
+    within: Collection[int] | None = None,
 ) -> SearchPage:
-    """The matches from result number `start` on. A call ends with the run, at `limit` matches, or at a bound."""
+    """
+    The matches from result number `start` on. A call ends with the run, at `limit` matches, or at a bound.
+
+    `within`: only cases at these positions are looked at.
+    """
     trials: int = run.metadata.get("trials", 1)
     total = results_total(run)
     matches: list[CaseMatch] = []
@@ -77,7 +96,7 @@ async def search_results(
         for chunk in chunks:
             first = max(at, chunk.first)
             lines = chunk.lines(first)
-            search = partial(_search, lines, first, trials, query, limit - len(matches), until)
+            search = partial(_search, lines, first, trials, query, limit - len(matches), until, within)
             found, seen = await off_loop(len(chunk.data), search)
             matches += found
             size += len(chunk.data)
@@ -101,14 +120,21 @@ def _page(matches: list[CaseMatch], start: int, stop: int, total: int, size: int
 
 
 def _search(
-    lines: Sequence[bytes], first: int, trials: int, query: SearchQuery, limit: int, until: float
+    lines: Sequence[bytes],
+    first: int,
+    trials: int,
+    query: SearchQuery,
+    limit: int,
+    until: float,
+    within: Collection[int] | None,
 ) -> tuple[list[CaseMatch], int]:
     """The matches in these lines, and how many lines were read: at least one."""
     found: list[CaseMatch] = []
     for number, line in enumerate(lines):
-        match = match_of(msgspec.json.decode(line), query)
+        position, trial = divmod(first + number, trials)
+        wanted = within is None or position in within
+        match = match_of(msgspec.json.decode(line), query) if wanted else None
         if match is not None:
-            position, trial = divmod(first + number, trials)
             found.append(msgspec.structs.replace(match, position=position, trial=trial))
         if len(found) >= limit or (number % 64 == 63 and time.monotonic() >= until):
             return found, number + 1
@@ -119,6 +145,10 @@ def match_of(result: JSON, query: SearchQuery) -> CaseMatch | None:
     """The first match in a result, in the order of the parts; None if it does not match."""
     case: JSON = result["execution_context"]["test_case"]
     if query.tags and not set(query.tags) <= set(tags_of(case)):
+        return None
+    if not all(name in one.slices_of(result["execution_context"]) for one, name in query.slices):
+        return None
+    if query.groups and not set(query.groups) <= set(reason_groups(result)):
         return None
     id = str(case.get("id", ""))
     if not query.text:
@@ -156,7 +186,7 @@ def _texts(result: JSON, part: Part) -> Iterator[str]:
         case "reason":
             for check in result["check_results"]:
                 if is_failing(check):
-                    yield f"{result_label(check)}: {reason_of(check, context['test_case'])}"
+                    yield f"{scored_label(check)}: {reason_of(check, context['test_case'])}"
 
 
 def _text(value: Any) -> str:
@@ -192,7 +222,6 @@ def _utf16(text: str) -> int:
 # The ids and the texts of some cases of a run, from its evidence. A unit of several cases stores its ids apart
 # from its results.
 
-PREVIEW = 300  # characters
 SCAN_SECONDS = 1.0
 _ids = msgspec.json.Decoder(list[Any]).decode
 
@@ -261,16 +290,11 @@ def texts_of(result: JSON) -> CaseTexts:
     failing = next((check for check in checks if is_failing(check)), None)
     unmet = next((text[:PREVIEW] for check in checks if (text := unmet_criteria(check, case))), None)
     return CaseTexts(
-        input=short_text(case.get("input")),
-        output=short_text(output.get("value")),
-        expected=short_text(case["expected"]) if "expected" in case else None,
+        input=preview_of(case.get("input"), "user"),
+        output=preview_of(output.get("value"), "assistant"),
+        expected=preview_of(case["expected"], "assistant") if "expected" in case else None,
         reason=unmet if failing is None else _reason(failing, context)[:PREVIEW],
     )
-
-
-def short_text(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
 
 
 async def results_with_id(
@@ -297,4 +321,6 @@ def _reason(check: JSON, context: JSON) -> str:
     """Why a check failed; the error of the agent, if it has one, says more."""
     metadata = context["output"].get("metadata")
     error = metadata.get("error") if is_object(metadata) else None
-    return error if isinstance(error, str) and error else reason_of(check, context["test_case"])
+    if isinstance(error, str) and error:
+        return error
+    return f"{scored_label(check)}: {reason_of(check, context['test_case'])}"

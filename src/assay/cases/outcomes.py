@@ -115,7 +115,7 @@ class OutcomeColumns:
         self._index = array("H")
         self._scores = array("d")
         self._shared = True  # so far, every score follows from the pattern of its result
-        self._numbers = {name: array("d") for name in ("cost", "latency", "bar", "findings")}
+        self._numbers = {name: array("d") for name in ("cost", "latency", "bar", "findings", "judges")}
         self._labels: dict[str, int] = {}
         self.seen: dict[Hashable, tuple[int, float]] = {}  # see `add_result`
 
@@ -221,13 +221,14 @@ def add_result(columns: OutcomeColumns, result: ResultSummary) -> None:
     """Add a result. What follows from its outcomes is computed once for all results that have the same."""
     metadata = result.execution_context.output.metadata
     about: JSON = metadata if is_object(metadata) else {}
-    cost, latency = cost_of(about, result.metadata), number_of(about.get("latency_ms"))
+    judged = number_of(result.metadata.get("cost_usd")) if is_object(result.metadata) else None
+    cost, latency = cost_of(about, judged), number_of(about.get("latency_ms"))
     key = _outcome_key(result)
     if key is not None and (entry := columns.seen.get(key)) is not None:
-        columns.repeat(entry, cost=cost, latency=latency)
+        columns.repeat(entry, cost=cost, latency=latency, judges=judged)
         return
     status, cells, score = _outcome(result)
-    entry = columns.add(status, cells, score=score, cost=cost, latency=latency)
+    entry = columns.add(status, cells, score=score, cost=cost, latency=latency, judges=judged)
     if key is not None:
         columns.seen[key] = entry
 
@@ -241,9 +242,13 @@ def _outcome(result: ResultSummary) -> tuple[str, list[tuple[str, str]], float |
         cells.append((label, outcome))
         scores.append(score_of(document) if check.status == "completed" else None)
     status = status_of(result.status, [outcome for _, outcome in cells])
+    return status, cells, None if status in (ERROR, SKIPPED) else mean_score(scores)
+
+
+def mean_score(scores: Iterable[float | None]) -> float | None:
+    """The score of a case from those of its checks; None if no check has one."""
     known = [score for score in scores if score is not None and isfinite(score)]
-    score = sum(known) / len(known) if known and status not in (ERROR, SKIPPED) else None
-    return status, cells, score
+    return sum(known) / len(known) if known else None
 
 
 def _outcome_key(result: ResultSummary) -> Hashable | None:
@@ -277,10 +282,9 @@ def status_of(status: Status, outcomes: Sequence[str]) -> str:
     return FAILED if FAILED in outcomes else PASSED if PASSED in outcomes else UNGRADED
 
 
-def cost_of(about: JSON, spending: Any) -> float | None:
+def cost_of(about: JSON, judged: float | None) -> float | None:
     """The cost of a case: that of its output, and that of its judges; None if neither is known."""
-    judged = spending.get("cost_usd") if is_object(spending) else None
-    known = [cost for cost in (number_of(about.get("cost_usd")), number_of(judged)) if cost is not None]
+    known = [cost for cost in (number_of(about.get("cost_usd")), judged) if cost is not None]
     return sum(known) if known else None
 
 

@@ -60,7 +60,7 @@ def page_of(
     """A page of the cases that match. `complete`: the run has ended."""
     if trials > 1 or (not request.filter.by_status_only and request.filter.check is None):
         return plain_page(blocks, trials, request, complete=complete)
-    if request.filter.positions is not None or request.filter.findings:
+    if request.filter.by_numbers:
         return plain_page(blocks, trials, request, complete=complete)
     if request.order in NUMBERS:
         return _by_number(blocks, request)
@@ -82,6 +82,18 @@ def plain_page(
     key = _key(request.order, descending=request.descending)
     stop = request.offset + request.limit
     return CasePage(heapq.nsmallest(stop, matched(), key=key)[request.offset :], matching)
+
+
+def place_of(
+    blocks: Iterable[CaseBlock], trials: int, request: PageRequest, position: int, *, complete: bool = True
+) -> int | None:
+    """The index of the case at this position among those that match, in their order; None if it is not one of them."""
+    key = _key(request.order, descending=request.descending)
+    keys, own = list[Any](), None
+    for case in entries(blocks, trials, request.filter, complete=complete):
+        keys.append(key(case))
+        own = keys[-1] if case.position == position else own
+    return None if own is None else sum(other < own for other in keys)
 
 
 def _key(order: CaseOrder, *, descending: bool) -> Callable[[CaseEntry], Any]:

@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import nan
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -35,6 +35,19 @@ class CaseEntry(NamedTuple):
         return sum(pattern[0] == outcome for pattern in self.patterns)
 
 
+class NumberRange(NamedTuple):
+    """Which numbers of a case fit: above `above` and below `below`. An unknown number never does."""
+
+    name: Literal["score", "cost", "latency"]
+    above: float | None = None
+    below: float | None = None
+
+    def has(self, value: float | None) -> bool:
+        if value is None:
+            return False
+        return (self.above is None or value > self.above) and (self.below is None or value < self.below)
+
+
 class CaseFilter(Struct, frozen=True, kw_only=True):
     """Which cases are listed: by their outcome, and by the outcome of a check in any trial. Empty: all."""
 
@@ -43,10 +56,16 @@ class CaseFilter(Struct, frozen=True, kw_only=True):
     outcome: str = FAILED
     positions: frozenset[int] | None = None
     findings: bool = False  # only cases with a finding of a detector
+    numbers: tuple[NumberRange, ...] = ()
 
     @property
     def by_status_only(self) -> bool:
-        return self.check is None and self.positions is None and not self.findings
+        return self.check is None and not self.by_numbers
+
+    @property
+    def by_numbers(self) -> bool:
+        """Whether more than the outcomes of a case decides."""
+        return self.positions is not None or self.findings or bool(self.numbers)
 
     def matches(self, case: CaseEntry) -> bool:
         return (
@@ -54,6 +73,7 @@ class CaseFilter(Struct, frozen=True, kw_only=True):
             and (self.check is None or any(self._in_pattern(pattern) for pattern in case.patterns))
             and (self.positions is None or case.position in self.positions)
             and (not self.findings or bool(case.findings))
+            and all(one.has(getattr(case, one.name)) for one in self.numbers)
         )
 
     def matches_pattern(self, pattern: str) -> bool:
@@ -233,6 +253,17 @@ def measured_latencies(columns: CaseColumns) -> list[float]:
     measured = [pattern[0] not in (ERROR, SKIPPED) for pattern in columns.patterns]
     pairs = zip(indexes(columns), _doubles(columns.latency), strict=True)
     return [value for number, value in pairs if measured[number] and value == value]
+
+
+def cost_parts(blocks: Iterable[CaseBlock]) -> tuple[float, float]:
+    """The known costs of the results: what their outputs cost, and what their judges did."""
+    system = judges = 0.0
+    for block in blocks:
+        columns = read_columns(block.data)
+        judged = sum(cost for cost in _doubles(columns.judges) if cost == cost)
+        system += sum(cost for cost in _doubles(columns.cost) if cost == cost) - judged
+        judges += judged
+    return round(max(0.0, system), 9), round(judges, 12)
 
 
 # A case as a row of the table that a page shows: outcome, numbers, and the outcomes of each check over its

@@ -8,7 +8,7 @@ from msgspec import Struct
 from assay.comparison.compare import PairComparison
 from assay.comparison.result_line import read_line
 from assay.protocol.json_types import JSON
-from assay.results.check_names import result_label
+from assay.results.check_names import scored_label
 from assay.results.reasons import agent_error, is_failing, passed_of, reason_of
 
 MAX_REASON = 300  # characters
@@ -61,16 +61,21 @@ class CaseReasons:
 
 
 def reason_line(result: JSON) -> str:
-    """The reasons of checks that failed or were not measured; else of checks without a pass; else `passed`."""
+    """
+    The reasons of checks that failed or were not measured; else `passed`; if no check says pass or fail, the reasons of
+    all.
+    """
     checks: list[JSON] = result["check_results"]
     listed = [check for check in checks if is_failing(check)]
-    listed = listed or [check for check in checks if passed_of(check) is None]
+    if not listed and any(passed_of(check) for check in checks):
+        return ALL_PASSED
+    listed = listed or checks
     if not listed:
-        return ALL_PASSED if checks else "no checks"
+        return "no checks"
     if (error := agent_error(result)) is not None:  # the checks only say that there is no answer
         return f"the agent failed: {_short(error)}"
     case: JSON = result["execution_context"]["test_case"]
-    parts = [f"{result_label(check)}: {_short(reason_of(check, case))}" for check in listed[:MAX_CHECKS]]
+    parts = [f"{scored_label(check)}: {_short(reason_of(check, case))}" for check in listed[:MAX_CHECKS]]
     return "; ".join(parts) + (f"; {len(listed) - MAX_CHECKS} more" if len(listed) > MAX_CHECKS else "")
 
 

@@ -19,6 +19,7 @@ from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import is_list, is_object
+from assay.results.check_names import AGENT_ANSWERED
 from assay.results.slices import LONGEST, MAX_SLICES, Columns, Dimension, note_members, too_many_slices
 
 Grouping = Literal["check", "criterion"]
@@ -197,6 +198,8 @@ class RunScores:
     def _add_groups(self, line: ResultLine, row: int, location: str) -> None:
         for check in line.check_results:
             label = check.label
+            if label == AGENT_ANSWERED:
+                continue
             if label not in self.checks and len(self.checks) < MAX_SLICES:
                 self.checks[label] = None
             if check.results.get("passed") is False and "severity" in check.results:

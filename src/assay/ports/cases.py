@@ -33,6 +33,7 @@ class CaseColumns(Struct, frozen=True, kw_only=True, array_like=True):
     latency: bytes = b""  # milliseconds
     bar: bytes = b""  # the score that the case must reach, if its trials are judged by their mean
     findings: bytes = b""  # of detectors; negative: one of them fails the case
+    judges: bytes = b""  # USD; the part of the cost that judges and embeddings have
 
 
 class CaseBlock(Struct, frozen=True, kw_only=True):

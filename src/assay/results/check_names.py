@@ -7,7 +7,13 @@ from typing import Any
 from assay.checks.arguments import BoundCheck
 from assay.errors import MOST_PROBLEMS, Problem
 from assay.protocol.evaluation import MAX_CHECK_NAME, Check
-from assay.protocol.json_types import is_mapping
+from assay.protocol.json_types import JSON, is_mapping
+from assay.results.reasons import DESCRIBED, passed_of, score_of
+from assay.stats.number_text import score_text
+
+AGENT_ANSWERED = (
+    "the agent answered"  # the only check of a trial without an answer; it is no check of the suite
+)
 
 
 def name_problems(checks: Iterable[Any], path: str) -> list[Problem]:
@@ -57,6 +63,15 @@ def result_labels(checks: Sequence[Mapping[str, Any]]) -> list[str]:
     labels = [result_label(check) for check in checks]
     total, names, counts = Counter(labels), set(labels), Counter[str]()
     return [free_label(label, counts, names) if total[label] > 1 else label for label in labels]
+
+
+def scored_label(result: JSON) -> str:
+    """`helpful 0.470`: the label of a stored check result, with the score of a judge that is not a pass or a fail."""
+    label = result_label(result)
+    if result["status"] != "completed" or result["check_type"] in DESCRIBED:
+        return label
+    score = score_of(result)
+    return label if score is None or score == passed_of(result) else f"{label} {score_text(score)}"
 
 
 def result_label(result: Mapping[str, Any]) -> str:

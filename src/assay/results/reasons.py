@@ -150,7 +150,13 @@ def _explanation(results: JSON, case: JSON | None) -> str:
         for name in EXPLANATIONS:
             if isinstance(text := part.get(name), str) and text:
                 return text
-    return "; ".join(map(_criterion_text, criteria_of(response, case)))
+    if criteria := criteria_of(response, case):
+        return "; ".join(map(_criterion_text, criteria))
+    metadata = results.get("metadata")
+    reasoning = (
+        metadata.get("reasoning") if is_object(metadata) else None
+    )  # of a judge whose schema has no place for it
+    return reasoning if isinstance(reasoning, str) else ""
 
 
 def unmet_criteria(check: JSON, case: JSON | None = None) -> str:
@@ -366,3 +372,4 @@ _REASONS: dict[str, Callable[[Arguments, JSON, bool], str]] = {
     "semantic_similarity": _score_reason("similarity"),
     "threshold": _threshold,
 }
+DESCRIBED = frozenset(_REASONS)  # types whose reason has their numbers

@@ -9,7 +9,7 @@ The interval of a number of one run (FEP-52). A case with all its answers and re
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from math import comb, exp, fsum, inf, lgamma, log, log1p, sqrt
+from math import comb, exp, fsum, hypot, inf, lgamma, log, log1p, sqrt
 from typing import Literal
 
 from msgspec import Struct
@@ -93,6 +93,14 @@ def wilson(rate: float, size: float, level: float = CONFIDENCE) -> tuple[float, 
         elif single == size - 1:
             high = 1 + log(level) / size
     return low, high
+
+
+def rate_difference(one: Rate, other: Rate) -> tuple[float, float, float]:
+    """The difference of two rates of different cases with its 95% interval (Newcombe's hybrid of their intervals)."""
+    difference = one.rate - other.rate
+    low = hypot(one.rate - one.low, other.high - other.rate)
+    high = hypot(one.high - one.rate, other.rate - other.low)
+    return difference, difference - low, difference + high
 
 
 def counted_rate(clusters: Shares) -> Rate | None:

@@ -43,6 +43,11 @@ def case_value(value: float) -> str:
     return f"{value:.2f}"
 
 
+def trial_text(trial: int) -> str:
+    """`trial 2`: a record counts trials from 0, and a reader from 1."""
+    return f"trial {trial + 1}"
+
+
 def confidence_text(share: float) -> str:
     """`90%`."""
     return f"{share:.0%}"
@@ -67,6 +72,12 @@ def range_text(low: float | None, high: float | None, scale: Scale) -> str:
 def rate_text(rate: Rate | None) -> str:
     """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
     return "–" if rate is None else f"{percent(rate.rate)} ({range_text(rate.low, rate.high, 'rate')})"
+
+
+def points_text(difference: float, low: float, high: float) -> str:
+    """`−12.3 points (−20.1…−4.0)`: the difference of two rates in percentage points, with its interval."""
+    signed = [f"{100 * value:+.1f}".replace("-", "−") for value in (difference, low, high)]
+    return f"{signed[0]} points ({signed[1]}…{signed[2]})"
 
 
 def format_usd(amount: float) -> str:

@@ -87,7 +87,7 @@ def test_the_first_difference_of_each_task(home, runs, command):
     [
         ("new", "new", "3 tasks in both: 3 the same, 0 part ways"),
         ("new", "trials", "3 trials in both: 3 the same, 0 part ways"),
-        ("new", "trials", "only in B: looks (trial 1), echoes (trial 1), numbers (trial 1)"),
+        ("new", "trials", "only in B: looks (trial 2), echoes (trial 2), numbers (trial 2)"),
         ("rome", "oslo", "capital  passed → failed: another answer"),
         ("rome", "oslo", "only in A: Rome"),
         ("rome", "oslo", "only in B: Oslo"),

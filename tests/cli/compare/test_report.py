@@ -1,9 +1,14 @@
 """`assay report`: Markdown of a run and of a comparison, `--redact`, the limit, and bad input."""
 
+import gzip
 import json
+import random
 import re
+import string
+import sys
 
 import pytest
+import zstandard
 
 from assay.api.report import ReportRequest
 from assay.cli.compare import report as report_command
@@ -12,11 +17,12 @@ from assay.serve.overview import report_documents
 from assay.serve.overview.report_data import MAX_TEXT, cut_texts
 from assay.serve.page.built_files import page_folder
 from support.canaries import Canaries
+from support.report_file import report_data, report_text
 
 CHECKS = [
     {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 ]
-TEMPLATE = b'<script type="application/json">__ASSAY_REPORT__</script>'
+TEMPLATE = b'<script type="text/plain" id="report">__ASSAY_REPORT__</script>'
 
 
 def save(command, folder, cases, name="capitals"):
@@ -60,11 +66,7 @@ def stored(command, tmp_path_factory):
 def write(command, folder, name, *arguments):
     done = command("report", *arguments, "-o", name, folder=folder)
     assert done.code == 0, done.err
-    text = (folder / name).read_text()
-    data = text.partition('id="report">')[2].partition("</script>")[
-        0
-    ]  # the rest of an HTML file is the template
-    return done.out, data or text
+    return done.out, report_text(folder / name) or (folder / name).read_text()
 
 
 def test_markdown_of_a_run_has_the_verdict_first_and_escapes_content(command, tmp_path):
@@ -257,13 +259,39 @@ def test_a_limit_keeps_failures_and_counts_the_cases_left_out(command, stored):
     assert "… and 1 more" in text
 
 
-def test_data_cannot_end_its_element_and_long_texts_are_cut():
+def test_data_cannot_end_its_element_and_long_texts_are_cut(tmp_path):
     texts = cut_texts({"a": ["x" * (MAX_TEXT + 5)], "b": 1, "c": "</script><!--&"})
     assert texts["a"][0].endswith("x… [5 more]")
     page = report_documents.html(TEMPLATE, texts, "</title>")
-    data = page.removeprefix(b'<script type="application/json">').removesuffix(b"</script>")
-    assert not set(b"<>&") & set(data)
-    assert json.loads(data) == texts
+    (tmp_path / "r.html").write_bytes(page)
+    assert report_data(tmp_path / "r.html") == texts
+    assert page.count(b"<") == 2
+
+
+@pytest.mark.parametrize("text", ["", "a<b", "x" * 300_000])
+def test_data_is_a_frame_of_zstd_also_without_the_library(monkeypatch, text):
+    data = json.dumps(text).encode()
+    packed = report_documents.zstd_frame(data)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    plain = report_documents.zstd_frame(data)
+    assert [zstandard.ZstdDecompressor().decompress(frame) for frame in (packed, plain)] == [data, data]
+
+
+def test_a_report_is_little_larger_than_its_compressed_input_and_the_program(command, tmp_path):
+    """300 conversations of words that do not repeat much."""
+    if not (page_folder() / report_documents.TEMPLATE).is_file():
+        pytest.skip("the page is not built: make web")
+    draw = random.Random(1)
+    words = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 9))) for _ in range(4_000)]
+    cases = [
+        (f"c{at}", *(" ".join(draw.choices(words, k=many)) for many in (250, 3, 80))) for at in range(300)
+    ]
+    save(command, tmp_path, cases)
+    done = command("report", "latest", "-o", "r.html", folder=tmp_path)
+    assert done.code == 0, done.err
+    program = len(report_documents.report_template())
+    contexts = len(gzip.compress((tmp_path / "cases.jsonl").read_bytes(), 9))
+    assert (tmp_path / "r.html").stat().st_size <= program + 1.5 * contexts
 
 
 REFUSED = [

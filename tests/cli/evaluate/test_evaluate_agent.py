@@ -327,7 +327,7 @@ def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
     assert ended.code == 0
     assert ended.out.startswith("capitals: 3 cases, 6 trials, 12 checks in ")
     assert re.search(r"of 6 trials of 3 cases, 66\.7% \([^)]+\) passed all their checks", ended.out)
-    assert "  b, trials 0 and 1: exact_match: expected 'nope', got 'B'\n" in ended.out
+    assert "  b, trials 1 and 2: exact_match: expected 'nope', got 'B'\n" in ended.out
     _, row, about = command("list", folder=folder).out.splitlines()
     assert row.split()[2:4] == ["66.7%", "3×2"]
     assert about == "  capitals · local.mine.answer"

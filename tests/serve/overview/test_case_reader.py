@@ -50,6 +50,7 @@ def test_a_case_of_an_evaluation(client, evaluation):
         "value": "Sydney",
     }
     assert (second["status"], second["passed"]) == ("error", None)
+    assert [trial["passed"] for trial in case["trials"]] == [None]  # not measured
 
 
 def test_a_task_of_an_eval_and_its_correction(client):
@@ -67,7 +68,10 @@ def test_a_task_of_an_eval_and_its_correction(client):
     case = client.get(path(run, "/0")).json()
     assert case["effective"] == {"score": 1.0, "passed": True, "annotationId": made.json()["annotationId"]}
     assert [note["note"] for note in case["annotations"]] == ["fine"]
-    assert client.get(path(run, "/1")).json()["annotations"] == []
+    assert "memory" not in case
+    other = client.get(path(run, "/1")).json()
+    assert (other["annotations"], [trial["passed"] for trial in other["trials"]]) == ([], [True, True])
+    assert [trial["passed"] for trial in case["trials"]] == [False, False]
 
 
 def test_search_returns_the_places_and_its_progress(client, evaluation):
@@ -76,6 +80,10 @@ def test_search_returns_the_places_and_its_progress(client, evaluation):
         {"position": 1, "trial": 0, "caseId": "au", "in": "output", "snippet": "Sydney", "at": 0, "length": 6}
     ]
     assert (found["looked"]["to"], found["looked"]["complete"], "next" in found) == (2, True, False)
+    for position, ids in ((0, ["fr"]), (1, ["au"]), (2, [])):
+        only = {"text": "capital", "filter": {"positions": [position]}}
+        found = client.post(path(evaluation, ":search"), json=only).json()
+        assert ([match["caseId"] for match in found["matches"]], found["looked"]["complete"]) == (ids, True)
     tagged = client.post(path(evaluation, ":search"), json={"tags": ["europe"]}).json()
     assert [match["caseId"] for match in tagged["matches"]] == ["fr"]
     first = client.post(path(evaluation, ":search"), json={"text": "capital", "limit": 1}).json()
@@ -90,12 +98,13 @@ def test_search_returns_the_places_and_its_progress(client, evaluation):
         ("GET", "/x", None, 400, "expected a whole number from 0, got 'x'"),
         ("GET", "/99999999999", None, 400, "expected a whole number"),
         ("GET", "/-1", None, 400, "expected a whole number"),
-        ("POST", ":search", {}, 400, "expected a text or tags"),
+        ("POST", ":search", {}, 400, "expected a text, tags or where"),
         ("POST", ":search", {"text": ""}, 400, "text"),
         ("POST", ":search", {"text": "x" * 201}, 400, "text"),
         ("POST", ":search", {"text": "x", "in": ["secret"]}, 400, "in"),
         ("POST", ":search", {"text": "x", "cursor": "z"}, 400, "cursor"),
         ("POST", ":search", {"text": "x", "pattern": True}, 400, "pattern"),
+        ("POST", ":search", {"text": "x", "filter": {"status": ["good"]}}, 400, "filter.status"),
     ],
 )
 def test_bad_requests_are_refused(client, evaluation, method, rest, body, status, message):

@@ -195,6 +195,7 @@ def test_an_overview_has_the_verdict_and_its_reason(client, runs):
     assert plain["checks"] == [
         {"index": 0, "label": "contains", "rateText": "100.0%", "passed": 5, "failed": 0, "ungraded": 0, "error": 0, "skipped": 0}
     ]  # fmt: skip
+    assert "costParts" not in found  # neither the agent nor its judge has a price
     workflow = overview(client, runs["workflow"])
     assert (workflow["run"]["kind"], workflow["latency"]) == ("workflow", None)
 
@@ -215,7 +216,7 @@ def test_the_cases_of_a_run_with_trials(client, runs):
     assert wrong["cells"][labels.index("llm_judge")] is None
     assert wrong["trials"] == {"total": 2, "passed": 0, "failed": 2, "unmeasured": 0}
     assert wrong["preview"] == {
-        "input": "Paris", "output": "Paris", "expected": "Rome", "reason": "expected 'Rome', got 'Paris'"
+        "input": "Paris", "output": "Paris", "expected": "Rome", "reason": "exact_match: expected 'Rome', got 'Paris'"
     }  # fmt: skip
     assert found["counts"] == {"passed": 1, "failed": 2, "ungraded": 0, "error": 0, "skipped": 0, "all": 3}
     only = cases(client, runs["repeated"], filter={"check": {"index": labels.index("exact_match")}})
@@ -226,6 +227,16 @@ def test_the_cases_of_a_run_with_trials(client, runs):
     assert [
         row["position"] for row in cases(client, runs["repeated"], filter={"positions": [1, 7]})["cases"]
     ] == [1]
+
+
+@pytest.mark.parametrize(
+    ("by", "order", "place"), [("position", "asc", 2), ("position", "desc", 0), ("status", "asc", 1)]
+)
+def test_the_place_of_a_case_is_its_index_in_the_order(client, runs, by, order, place):
+    found = cases(client, runs["repeated"], sort={"by": by, "order": order}, place=2)
+    assert (found["place"], found["cases"][place]["position"]) == (place, 2)
+    assert "place" not in cases(client, runs["repeated"], filter={"status": ["passed"]}, place=2)
+    assert "place" not in cases(client, runs["repeated"], place=9)
 
 
 def test_pages_of_cases_follow_each_other(client, runs):

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.overview.report_documents import html, report_template
 from assay.stats.number_text import value_text
 from support.page.page_runs import (
     CONTAINS,
@@ -25,6 +26,7 @@ from support.page.page_runs import (
     judged_evaluation,
     returns_evaluation,
 )  # fmt: skip
+from support.report_file import report_data
 from support.runner.forkserver import COMMAND
 from support.servers.grpc_client import Client, result_of
 from support.waiting import wait_until
@@ -312,13 +314,10 @@ def text_of(file):
 
 def together(files):
     """One HTML report with the runs of these: its scripts take longer to load than everything else."""
-    pattern = re.compile(r'(<script[^>]*type="application/json"[^>]*>)(.*?)(</script>)', re.DOTALL)
-    found = [json.loads(pattern.search(file.read_text())[2]) for file in files]
-    data = json.dumps(found[0] | {"runs": [run for one in found for run in one["runs"]]}).replace(
-        "<", "\\u003c"
-    )
+    found = [report_data(file) for file in files]
     page = files[0].with_name("together.html")
-    page.write_text(pattern.sub(lambda match: f"{match[1]}{data}{match[3]}", files[0].read_text(), count=1))
+    both = found[0] | {"runs": [run for one in found for run in one["runs"]]}
+    page.write_bytes(html(report_template(), both, "together"))
     return page
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.lazy_module import lazy_module
+from support.page.conversations import conversations
 from support.page.page_runs import EXACT, HOSTILE, SCRIPT, evaluation, huge_evaluation, slow_suite
 from support.page.page_site import tab_to
 
@@ -32,7 +33,9 @@ def test_the_headline_has_score_verdict_and_reason(site, page):
     expect(result).to_contain_text(re.compile("(Passed|Not passed).*The score .* the bar of 0.700"))
     expect(result).to_contain_text("p95 latency")
     expect(result).to_contain_text("pass^3")
-    expect(result).to_contain_text(re.compile(r"Cost\$0\.\d+"))
+    expect(result).to_contain_text(re.compile(r"Costsystem \$0\.\d+ \+ judges \$0\.\d+"))
+    expect(page.get_by_role("columnheader").filter(has_text="contains")).to_be_visible()
+    expect(page.get_by_role("columnheader").filter(has_text="agent answered")).to_have_count(0)  # of a crash
 
 
 def test_failures_come_first_and_each_cell_counts_trials(site, page):
@@ -52,16 +55,20 @@ def test_a_case_shows_its_reason_difference_arguments_and_trajectory(site, page)
     expect(drawer.get_by_role("group", name="Output", exact=True)).to_have_text("I am not sure.")
     expect(drawer).to_contain_text("The customer asks about order 17.")
     expect(drawer).to_contain_text(re.compile("Turn 1.*acme:m-1.*412 tokens in, 31 out"))
-    tool = drawer.locator(".step-tool")
-    expect(tool).to_contain_text("shop:orders")
-    expect(tool).to_contain_text("fixture")
-    expect(tool).to_contain_text('"state": "delivered"')
+    drawer.locator(".step-tool").filter(has_text="shop:orders").click()
+    step = drawer.get_by_role("region", name="Chosen step")
+    expect(step).to_contain_text("fixture")
+    expect(step).to_contain_text('"state": "delivered"')
+    expect(page).to_have_url(re.compile(r"step=\d+\.\d+"))
+    drawer.get_by_role("button", name="Collapse all").click()
+    expect(drawer.locator(".step-tool")).to_have_count(0)
+    drawer.get_by_role("button", name="Expand all").click()
     drawer.get_by_text("Arguments and full result").first.click()
     expect(drawer.get_by_role("group", name="Argument phrases")).to_contain_text("30 days")
     page.reload()  # the address of the case is a link
     expect(case_drawer(page).get_by_role("heading", name="flaky")).to_be_visible()
     case_drawer(page).get_by_role("button", name="Trial 1 ✓").click()
-    expect(page).to_have_url(re.compile("trial=0"))
+    expect(page).to_have_url(re.compile("trial=1"))
     expect(case_drawer(page).get_by_role("group", name="Output", exact=True)).to_contain_text("30 days")
 
 
@@ -140,6 +147,50 @@ def test_filter_order_and_search_are_in_the_address(site, page):
     expect(page.locator("[data-status]")).to_have_count(1)
     expect(page.locator("mark")).to_have_text("never came")
     expect(page).to_have_url(re.compile("q=never"))
+
+
+def test_a_search_keeps_the_filter_and_the_order(site, page):
+    words = ["order 1", "no", "order 2", "order 3", "order 4"]
+    cases = [{"id": f"s-{at}", "input": text, "expected": "yes"} for at, text in enumerate(words)]
+    request = evaluation(cases, ["no", "no", "yes", "no", "no"], [EXACT])
+    for at, output in enumerate(request["outputs"]):
+        output["metadata"] = {"latency_ms": [300, 100, 200, 900, 500][at], "cost_usd": 0.01}
+    page.goto(site.address(site.runs.evaluate(request)) + "?show=failed&sort=-latency&q=order")
+    expect(
+        page.get_by_role("status").filter(has_text="3 cases found. Looked at all 5 results.")
+    ).to_be_visible()
+    links = page.locator("[data-status] a")
+    expect(links).to_have_text(["s-3", "s-4", "s-0"])
+    expect(page.get_by_role("region", name="Result")).to_contain_text("Costsystem $0.0500")
+    expect(page.get_by_role("region", name="Result")).not_to_contain_text("judges")
+
+
+def test_a_link_to_a_case_marks_its_row_and_a_case_has_one_score(site, page):
+    page.goto(site.address("support") + "?sort=position&case=6")
+    drawer = case_drawer(page)
+    expect(drawer.get_by_role("heading", name="no-promise")).to_be_visible()
+    expect(page.locator(".table-row.active")).to_have_count(1)
+    expect(page.locator(".table-row.active")).to_contain_text("no-promise")
+    page.goto(site.address("judged") + "?case=1")
+    expect(drawer.get_by_role("heading", name="judged-1")).to_be_visible()
+    expect(drawer.locator(".case-numbers")).to_contain_text("Score0.500")
+    expect(drawer.locator("[data-item=output]")).not_to_contain_text("score")
+
+
+def test_compare_of_a_run_proposes_the_run_before_it(site, page):
+    before, after = site.run("before"), site.run("after")
+    page.goto(site.address("after"))
+    page.locator(".run-head").get_by_role("link", name="Compare").click()
+    page.get_by_role("link", name="Compare with").click()
+    expect(page).to_have_url(re.compile(f"runs={before},{after}$"))
+    expect(page.locator("[data-line='0']")).to_be_visible()
+    page.keyboard.press("j")  # from anywhere
+    expect(page.locator("[data-line='0']")).to_be_focused()
+    page.keyboard.press("n")
+    expect(case_drawer(page).locator(".compare-reason.bad")).to_have_count(1)
+    expect(case_drawer(page).locator(".compare-reason.good")).to_contain_text("passed")
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-line='0']")).to_be_focused()
 
 
 def test_a_run_is_read_by_keyboard_alone(site, page):
@@ -249,11 +300,18 @@ LABEL = f"{SCRIPT[:40]}RLOZWSP"
 ACTIVE = "img, script, iframe, a[href^=http], a[href^=javascript]"
 
 
-def test_hostile_content_is_text(site, page):
+RENDERED = {"markdown": "picture x https://example.com/steal?q=1"}
+
+
+@pytest.mark.parametrize("mode", ["Text", "Raw", "Rendered"])
+def test_hostile_content_is_text_in_every_mode(site, page, mode):
     output = case_drawer(page).get_by_role("group", name="Output", exact=True)
+    shown = SHOWN | (RENDERED if mode == "Rendered" else {})
     for at, (name, text) in enumerate(HOSTILE.items()):
         page.goto(site.address("hostile") + f"?case={at}")
-        expect(output).to_contain_text(SHOWN.get(name, text[:30]))
+        if at == 0:
+            case_drawer(page).get_by_role("button", name=mode, exact=True).click()
+        expect(output).to_contain_text(shown.get(name, text[:30]))
         if name == "long":
             assert len(output.inner_text()) < 3_000
             case_drawer(page).get_by_role("button", name="Show all 310,000 characters").first.click()
@@ -264,6 +322,10 @@ def test_hostile_content_is_text(site, page):
     page.goto(site.address("judged") + "?case=3")
     expect(case_drawer(page)).to_contain_text(f"The reply avoids the question. {SHOWN['script']}")
     assert case_drawer(page).locator(ACTIVE).count() == 0
+    assert page.evaluate("window.hacked") is None
+
+
+def test_hostile_names_are_text(site, page):
     page.goto(site.address("hostile"))
     expect(page.get_by_role("columnheader").filter(has_text="<script>")).to_contain_text(LABEL)
     expect(page.get_by_role("heading", level=1)).to_contain_text(LABEL)
@@ -276,6 +338,36 @@ def test_hostile_content_is_text(site, page):
     expect(page.get_by_role("option").filter(has_text=LABEL)).to_be_visible()
     assert page.locator("main").locator(ACTIVE).count() == 0
     assert page.evaluate("window.hacked") is None
+
+
+def test_a_conversation_is_shown_by_role_and_the_mode_stays(site, page):
+    page.goto(site.address(site.runs.evaluate(conversations("after", 8), "talk")))
+    expect(row(page, "conversation-003")).to_contain_text("My account question is about order 1003.")
+    expect(row(page, "conversation-003")).to_contain_text("This is about order 1003.")
+    expect(row(page, "conversation-000")).to_contain_text("helpful 0.300: The reply avoids the question.")
+    row(page, "conversation-007").get_by_role("link").click()
+    drawer = case_drawer(page)
+    said = drawer.get_by_role("group", name="Input")
+    expect(said.locator(".message-role")).to_have_text(
+        ["system", "user", "assistant", "tool", "assistant", "user"]
+    )
+    expect(said.locator(".tool-call")).to_contain_text("orders.find")
+    expect(said.locator("strong")).to_have_text("1007")
+    said.get_by_role("button", name="Picture").click()
+    expect(page.get_by_role("dialog", name="Picture").locator("img")).to_be_visible()
+    page.keyboard.press("Escape")
+    output = drawer.get_by_role("group", name="Output", exact=True)
+    expect(output.locator("ol li")).to_have_count(2)
+    expect(output).to_contain_text("Terms (https://example.com/terms)")
+    site.check_accessibility(page, "dialog")
+    drawer.get_by_role("button", name="Raw", exact=True).click()
+    expect(output).to_contain_text("\\n\\n1. Open the *orders* page")
+    page.reload()
+    expect(output).to_contain_text("\\n\\n1. Open the *orders* page")
+    drawer.get_by_role("button", name="Text", exact=True).click()
+    expect(said).to_contain_text("assistant:")
+    drawer.get_by_role("button", name="Rendered", exact=True).click()
+    expect(said.locator(".message-role").first).to_be_visible()
 
 
 def test_the_shown_cases_are_exported(site, page):

@@ -51,6 +51,7 @@ def test_filters_are_in_the_address_and_are_restored_from_it(page, site, runs):
     expect(row_of(page, "local.shop.evals.support")).to_have_count(0)
     expect(row_of(page, "local.shop.evals.offline")).to_be_visible()
     expect(page).to_have_url(f"{site.url}/#/runs?kind=agent-eval&q=OFFLINE")
+    expect(page.get_by_role("status").filter(has_text=re.compile(r"^1 of \d+$"))).to_be_visible()
     page.reload()
     expect(row_of(page, "local.shop.evals.offline")).to_be_visible()
     expect(row_of(page, "local.shop.evals.support")).to_have_count(0)

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from support.page.conversations import conversations
 from support.page.page_runs import slow_suite
 from support.page.png import shrink
 
@@ -34,6 +35,10 @@ def test_pictures_of_runs_and_of_a_run(site, screenshot, browser, command, tmp_p
     screenshot("run", site.address("support"), "return-window", variants=both)
     screenshot("case", site.address("support"), "return-window", open_case("flaky"))
     screenshot("trajectory", site.address("support"), "return-window", open_trajectory)
+    for version in ("before", "after"):
+        talk = site.runs.evaluate(conversations(version), "support conversations")
+    screenshot("slices", site.address(talk), "What fails")
+    screenshot("conversation", site.address(talk), "What fails", open_case("conversation-000"))
     screenshot("findings", site.address("attack"), "attack-1")
     screenshot("sign-in", f"{site.url}/#/runs", "API key", key="")
     screenshot("rest", f"{site.url}/v1/docs", "Run an evaluation and wait for its result")

@@ -35,11 +35,12 @@ export interface Overview {
   bars: Bar[];
   columns: CheckColumn[];
   latency: { medianMs: number; p95Ms: number; cases: number; medianText: string; p95Text: string } | null;
+  costParts?: { system?: string; judges?: string };
   cost: { totalUsd: number | null; knownUsd: number; unknown: boolean; text: string } | null;
   findings?: { kind: string; severity: string; count: number }[];
   notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
-  progress: { done: number; total: number; perSecond: number | null; secondsLeft: number | null } | null;
+  progress: { done: number; total: number | null; perSecond: number | null; secondsLeft: number | null } | null;
   effective?: { score: number | null; text: string | null; passed: boolean | null; passedCount: number; corrected: string[] };
   checks: CheckStats[];
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
@@ -51,6 +52,34 @@ export interface Overview {
 export type CaseStatus = "passed" | "failed" | "ungraded" | "error" | "skipped";
 export type CaseSort = "position" | "score" | "cost" | "latency" | "status";
 
+/** Numbers above one limit and below another. */
+export interface Limits {
+  above?: number;
+  below?: number;
+}
+
+/** The cases with one value; by `reason`, a group of failures. */
+export interface SliceName {
+  by: string;
+  name: string;
+}
+
+export interface CaseSlice {
+  name: string;
+  cases: number;
+  rate?: string;
+  difference?: string;
+  verdict?: "better" | "worse";
+}
+
+export interface SlicesAnswer {
+  by: string;
+  slices: CaseSlice[];
+  more: number;
+  members: string[];
+  counted: boolean;
+}
+
 export interface CasesQuery {
   filter?: {
     status?: CaseStatus[];
@@ -58,12 +87,16 @@ export interface CasesQuery {
     positions?: number[];
     caseId?: string[];
     findings?: true;
+    score?: Limits;
+    costUsd?: Limits;
+    latencyMs?: Limits;
   };
   sort?: { by: CaseSort; order?: "asc" | "desc" };
   include?: "preview"[];
   limit?: number;
   cursor?: string;
   offset?: number;
+  place?: number; // the answer says at which index the case at this position is
 }
 
 /** The outcomes of one check over the trials of a case. */
@@ -88,6 +121,7 @@ export interface CasesAnswer {
   counts: CaseCounts & { all: number };
   matching: number;
   columns: CheckColumn[];
+  place?: number;
 }
 
 export interface CheckDetail {
@@ -97,6 +131,7 @@ export interface CheckDetail {
   status: "completed" | "error" | "skip";
   passed: boolean | null;
   reason: string;
+  title: string; // the label, with the score of a judge
   result: unknown;
 }
 
@@ -118,6 +153,7 @@ export interface Step {
 export interface TrialDetail {
   trial: number;
   status: "completed" | "error" | "skip";
+  passed: boolean | null;
   outcome?: string;
   score: number | null;
   costUsd: number | null;
@@ -125,7 +161,7 @@ export interface TrialDetail {
   output?: unknown;
   error?: string;
   checks: CheckDetail[];
-  beside?: unknown[];
+  beside?: CheckDetail[]; // do not count
   criteria?: { criterion: string; weight: number; met: boolean; reason: string }[];
   trajectory?: Step[];
   live?: boolean;
@@ -150,6 +186,8 @@ export interface CaseDetail {
   input?: unknown;
   expected?: unknown;
   tags?: unknown;
+  metadata?: Record<string, unknown>;
+  memory?: { id: string; content: string }[]; // what the task put into the memory of the agent
   trials: TrialDetail[];
   recorded?: { score: number | null; passed: boolean | null };
   effective?: { score: number; text: string; passed: boolean; annotationId: string };
@@ -192,10 +230,14 @@ export function getCase(run: string, position: number, signal?: AbortSignal): Pr
 
 export function searchCases(
   run: string,
-  query: { text?: string; tags?: string[]; limit?: number; cursor?: string },
+  query: { text?: string; where?: SliceName[]; filter?: CasesQuery["filter"]; limit?: number; cursor?: string },
   signal?: AbortSignal,
 ): Promise<SearchAnswer> {
   return request<SearchAnswer>(`${path(run)}/cases:search`, { method: "POST", body: query, signal });
+}
+
+export function getSlices(run: string, by: string, signal?: AbortSignal): Promise<SlicesAnswer> {
+  return request<SlicesAnswer>(`${path(run)}/slices`, { query: { by }, signal });
 }
 
 /** Cancel a run. The results so far stay. */

@@ -47,6 +47,8 @@ test("a search finds ids, inputs, outputs and reasons, and says that the file ha
   expect(found.matches[0]?.snippet.slice(found.matches[0].at).startsWith("Order 17")).toBe(true);
   expect(found.looked).toMatchObject({ to: 4, total: 9, complete: false });
   expect(searchIn(run, "TOO SHORT").matches).toHaveLength(1);
+  expect(searchIn(run, "TOO SHORT", { status: ["passed"] }).matches).toEqual([]);
+  expect(pageOf(run, { sort: { by: "status" }, place: 1 }).place).toBe(2);
   expect(searchIn(run, "case-3").matches).toMatchObject([{ position: 3, in: "id" }]);
 });
 

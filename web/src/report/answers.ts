@@ -2,7 +2,7 @@
 import type { CaseRow, CasesAnswer, CasesQuery, CaseStatus, SearchAnswer, SearchMatch } from "~/api/cases";
 import { ApiError, type RequestOptions } from "~/api/client";
 import type { ComparedCase, ComparedCases } from "~/api/comparison";
-import { textOf } from "~/screens/run/Content";
+import { textOf } from "~/content/shapes";
 import type { Report, ReportRun } from "./data";
 
 const ORDER: CaseStatus[] = ["failed", "error", "skipped", "ungraded", "passed"];
@@ -16,7 +16,10 @@ export function answersOf(report: Report): (path: string, options: RequestOption
     if (run !== undefined && rest !== undefined) {
       if (rest === "overview") return { ...run.overview, slices: run.slices };
       if (rest === "cases:query") return pageOf(run, body as CasesQuery);
-      if (rest === "cases:search") return searchIn(run, (body as { text?: string }).text ?? "");
+      if (rest === "cases:search") {
+        const { text = "", filter } = body as { text?: string; filter?: CasesQuery["filter"] };
+        return searchIn(run, text, filter);
+      }
       if (rest.startsWith("cases/")) return detailOf(report, run, rest.slice("cases/".length));
     }
     if (report.comparison && path === "/v1/host/assay/comparison") return report.comparison.view;
@@ -37,14 +40,7 @@ function detailOf(report: Report, run: ReportRun, position: string): unknown {
 export function pageOf(run: ReportRun, query: CasesQuery): CasesAnswer {
   const { filter = {}, sort, limit = 50 } = query;
   const first = query.offset ?? Number(query.cursor ?? 0);
-  const rows = run.rows.filter(
-    (row) =>
-      (filter.status === undefined || filter.status.includes(row.status)) &&
-      (filter.positions === undefined || filter.positions.includes(row.position)) &&
-      (filter.caseId === undefined || (row.caseId !== null && filter.caseId.includes(row.caseId))) &&
-      (filter.findings === undefined || (row.findings ?? 0) > 0) &&
-      (filter.check === undefined || (row.cells[filter.check.index]?.[filter.check.outcome ?? "failed"] ?? 0) > 0),
-  );
+  const rows = rowsIn(run, filter);
   const sign = sort?.order === "desc" ? -1 : 1;
   const value = valueBy(sort?.by ?? "position");
   rows.sort((one, other) => {
@@ -53,13 +49,26 @@ export function pageOf(run: ReportRun, query: CasesQuery): CasesAnswer {
     return sign * (a - b) || one.position - other.position;
   });
   const next = first + limit;
+  const place = query.place === undefined ? -1 : rows.findIndex((row) => row.position === query.place);
   return {
     cases: rows.slice(first, next),
     ...(next < rows.length ? { next: String(next) } : {}),
     counts: run.counts,
     matching: rows.length,
     columns: run.overview.columns ?? [],
+    ...(place < 0 ? {} : { place }),
   };
+}
+
+function rowsIn(run: ReportRun, filter: NonNullable<CasesQuery["filter"]>): CaseRow[] {
+  return run.rows.filter(
+    (row) =>
+      (filter.status === undefined || filter.status.includes(row.status)) &&
+      (filter.positions === undefined || filter.positions.includes(row.position)) &&
+      (filter.caseId === undefined || (row.caseId !== null && filter.caseId.includes(row.caseId))) &&
+      (filter.findings === undefined || (row.findings ?? 0) > 0) &&
+      (filter.check === undefined || (row.cells[filter.check.index]?.[filter.check.outcome ?? "failed"] ?? 0) > 0),
+  );
 }
 
 function valueBy(by: string): (row: CaseRow) => number | null {
@@ -71,10 +80,10 @@ function valueBy(by: string): (row: CaseRow) => number | null {
 }
 
 /** A search in the ids and in the content that the report has. */
-export function searchIn(run: ReportRun, text: string): SearchAnswer {
+export function searchIn(run: ReportRun, text: string, filter: CasesQuery["filter"] = {}): SearchAnswer {
   const wanted = text.toLowerCase();
   const matches: SearchMatch[] = [];
-  for (const row of run.rows) {
+  for (const row of rowsIn(run, filter)) {
     const found = partsOf(run, row)
       .map(([name, part]) => ({ name, part, at: part.toLowerCase().indexOf(wanted) }))
       .find(({ at }) => at >= 0);

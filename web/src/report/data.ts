@@ -1,4 +1,5 @@
 /** The data that `assay report` put into this document: answers of the REST API. */
+import { decompress } from "fzstd";
 import type { CaseDetail, CaseRow, CasesAnswer, Overview, RunSlice } from "~/api/cases";
 import type { ComparedCases, ComparisonView } from "~/api/comparison";
 
@@ -20,10 +21,16 @@ export interface Report {
   comparison: { view: ComparisonView; cases: Record<string, Record<string, ComparedCases>> } | null;
 }
 
+/** The data of this document: JSON, as a frame of zstd in base64. */
 export function readReport(): Report | null {
   try {
-    return JSON.parse(document.getElementById("report")?.textContent ?? "") as Report;
+    return unpack(document.getElementById("report")?.textContent ?? "") as Report;
   } catch {
     return null; // the template, without data
   }
+}
+
+export function unpack(text: string): unknown {
+  const octets = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(decompress(octets)));
 }

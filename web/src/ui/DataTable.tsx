@@ -1,7 +1,8 @@
 /** A table that holds any number of rows: it draws only those in view, and asks for more when its end comes near. */
 import "./table.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, memo, type ReactNode, type Ref, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useKeys } from "~/state/keyboard";
 import { Icon } from "./icons";
 
 export interface Column<Row> {
@@ -47,6 +48,11 @@ interface Props<Row> {
   className?: string;
   /** A description of a row for a screen reader. */
   rowLabel?: (row: Row) => string;
+  handle?: Ref<DataTableHandle>;
+}
+
+export interface DataTableHandle {
+  focusRow: (index: number) => void;
 }
 
 const FRESH_MS = 30_000; // a row says how long ago something was
@@ -97,6 +103,11 @@ export function DataTable<Row>(props: Props<Row>) {
     };
     if (!focusRow()) requestAnimationFrame(focusRow); // a key that follows at once acts on the new row
   };
+  useImperativeHandle(props.handle, () => ({ focusRow: focusLine }));
+  useKeys("List", [
+    { keys: "j", label: "To the rows, next row", run: () => focusLine(focus) },
+    { keys: "k", label: "To the rows, previous row", run: () => focusLine(focus) },
+  ]);
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
     const target = event.target as HTMLElement;
     if (target.dataset["line"] === undefined || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -36,6 +36,7 @@ function Overlay({ kind, title, onClose, children, actions, foot, wide }: Overla
       className={`${kind}${wide ? " wide" : ""}`}
       aria-labelledby={id}
       onCancel={(event) => {
+        if (event.target !== element.current) return; // of a dialog within this one
         event.preventDefault();
         close.current();
       }}

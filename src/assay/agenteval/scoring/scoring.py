@@ -19,9 +19,14 @@ from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import CheckResult
 from assay.protocol.suite_extension import TaskExtension, extension_of
+from assay.results.check_names import AGENT_ANSWERED
 
 PASS_SCORE = 0.7  # if the suite has none
-ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})
+ENDED = Check(
+    type="exact_match",
+    name=AGENT_ANSWERED,
+    arguments={"actual": "$.output.metadata.outcome", "expected": "completed"},
+)
 _encode = msgspec.json.Encoder().encode
 
 

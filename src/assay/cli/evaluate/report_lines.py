@@ -6,7 +6,7 @@ from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.evaluate.bars import OPTION, BarResult
 from assay.fep.outputs.failing_cases import FailingCase, FailingCases
 from assay.results.slices import SliceRates
-from assay.stats.number_text import percent, rate_text
+from assay.stats.number_text import percent, rate_text, trial_text
 
 MAX_REASON = 300  # characters
 MAX_TRIALS = 5  # numbers of trials in a line
@@ -32,15 +32,16 @@ def _lines(case: FailingCase) -> list[str]:
 
 
 def _trials(numbers: list[int]) -> str:
-    """`, trial 0` or `, trials 0, 1 and 3`; of many the first ones and the number of the others."""
+    """`, trial 1` or `, trials 1, 2 and 4`; of many the first ones and the number of the others."""
     if not numbers:
         return ""
     if len(numbers) == 1:
-        return f", trial {numbers[0]}"
-    listed, last = numbers[:-1], str(numbers[-1])
+        return f", {trial_text(numbers[0])}"
+    shown = [str(number + 1) for number in numbers]
+    listed, last = shown[:-1], shown[-1]
     if len(numbers) > MAX_TRIALS:
-        listed, last = numbers[:MAX_TRIALS], f"{len(numbers) - MAX_TRIALS} more"
-    return f", trials {', '.join(map(str, listed))} and {last}"
+        listed, last = shown[:MAX_TRIALS], f"{len(numbers) - MAX_TRIALS} more"
+    return f", trials {', '.join(listed)} and {last}"
 
 
 def _short(text: str) -> str:

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from assay.fep.agent_runs.agent_output import UNMEASURED
 from assay.protocol.json_types import JSON, is_list, is_object
-from assay.results.check_names import result_label
+from assay.results.check_names import result_label, scored_label
 from assay.results.differences import differences
 from assay.results.reasons import criteria_of, is_failing, passed_of, reason_of
-from assay.stats.number_text import case_value, format_usd
+from assay.stats.number_text import case_value, format_usd, trial_text
 
 MAX_CONTENT = 1_000  # characters of a content, and of a step
 LABEL = 14  # columns of a label
@@ -31,6 +31,7 @@ class ShownCase(Struct, kw_only=True):
     trajectory: list[JSON] = []
     judge: list[JSON] = []  # usages
     beside: list[JSON] = []  # results of checks beside the score (`assay run --checks`)
+    memory: list[JSON] = []  # what the task put into the memory of the agent
     live: bool = True
     reason: str = ""  # why there is no result
 
@@ -54,6 +55,7 @@ class ShownCase(Struct, kw_only=True):
         ]
         about["result"] = self.result
         about |= {"checks": self.beside} if self.beside else {}
+        about |= {"memory": self.memory} if self.memory else {}
         about |= {"trajectory": self.trajectory} if self.trajectory else {}
         return about | ({"judge": self.judge} if self.judge else {})
 
@@ -61,7 +63,7 @@ class ShownCase(Struct, kw_only=True):
 def headline(case: ShownCase) -> str:
     """`✗ lost-parcel, trial 2  score 0.30  340 ms  $0.0021`."""
     mark = "✓" if not case.failing else "✗" if case.measured else "?"
-    parts = [f"{mark} {case.id}" + ("" if case.trial is None else f", trial {case.trial}")]
+    parts = [f"{mark} {case.id}" + ("" if case.trial is None else f", {trial_text(case.trial)}")]
     parts += [] if case.score is None else [f"score {case_value(case.score)}"]
     output: JSON = case.result["execution_context"]["output"] if case.result else {}
     metadata = output.get("metadata")
@@ -83,6 +85,8 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
     context = case.result["execution_context"]
     given, output = context["test_case"], context["output"]
     yield from _content("input", given, "input")
+    for entry in case.memory:
+        yield from _label_lines("memory", cut(f"{entry['id']}: {entry['content']}").splitlines())
     yield from _content("output", output, "value")
     if "expected" in given and not is_rubric(given["expected"]):
         lines = _difference(case, given["expected"], output.get("value"))
@@ -101,10 +105,10 @@ def case_lines(case: ShownCase, only: str | None = None) -> Iterator[Line]:
                 yield "check", f"{mark} {result_label(check)}{score}"
                 yield from _label_lines("criteria", criteria)
             else:
-                yield "check", f"{mark} {result_label(check)}{score}: {_line(reason_of(check))}"
+                yield "check", f"{mark} {scored_label(check)}{score}: {_line(reason_of(check))}"
     for check in case.beside:
         if only is None or only in (result_label(check), check["check_type"]):
-            yield "beside", f"{_mark(check)} {result_label(check)}: {_line(reason_of(check))}"
+            yield "beside", f"{_mark(check)} {scored_label(check)}: {_line(reason_of(check))}"
     yield from _trajectory(case)
 
 

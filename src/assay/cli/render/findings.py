@@ -12,7 +12,7 @@ from assay.cli.console.console import count_of, echo_err
 from assay.cli.console.console_table import Page, Table, cell
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.protocol.json_types import JSON
-from assay.stats.number_text import rate_text
+from assay.stats.number_text import rate_text, trial_text
 
 BAR = "--max-attack-success"
 LISTED = 50  # findings after a run; `assay show` lists more
@@ -38,9 +38,14 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
         page.put(
             f"{signal.signal}: phrases in {signal.seen:,} of {count_of(signal.tasks, 'task')} (a signal, not a finding)"
         )
+    put_findings(page, detail, limit)
+
+
+def put_findings(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
+    """Print where the findings are, one on a line."""
     listed = detail.findings[:limit]
     for one in listed:
-        trial = f" trial {one.trial + 1}" if detail.report.trials > 1 else ""
+        trial = f" {trial_text(one.trial)}" if detail.report.trials > 1 else ""
         line = cell("  ").append(one.severity, style=COLORS.get(one.severity, ""))
         line.append(cell(f" {one.task_id}{trial}: {one.detector} {one.version} {describe(one)}".rstrip()))
         page.put(line)

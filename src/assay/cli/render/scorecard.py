@@ -37,6 +37,7 @@ from assay.stats.number_text import (
 )
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
+MAX_REASON = 400  # characters
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
@@ -295,7 +296,8 @@ def write(name: str, summary: EvalSummary) -> None:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:400]
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"
 
 
 # The table of `assay run --checks`: checks beside the scorecard, never in its score.

@@ -21,7 +21,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import reason_of, short
 from assay.runs.find_run import find_run
 from assay.runs.run_names import title_of
-from assay.stats.number_text import case_value
+from assay.stats.number_text import case_value, trial_text
 
 SHOWN = 10  # tasks without --limit
 TEXT = 300  # characters of a step or an answer
@@ -158,7 +158,7 @@ def _path(case: ShownCase) -> TaskPath:
 
 
 def _name(key: Key, cases: dict[Key, ShownCase]) -> str:
-    return key[0] if cases[key].trial is None else f"{key[0]} (trial {key[1]})"
+    return key[0] if cases[key].trial is None else f"{key[0]} ({trial_text(key[1])})"
 
 
 def _show(result: DiffResult, limit: int) -> None:
@@ -194,7 +194,7 @@ def _headline(run: Run) -> str:
 
 
 def _put_parting(page: Page, parting: Parting) -> None:
-    trial = "" if parting.trial is None else f" (trial {parting.trial})"
+    trial = "" if parting.trial is None else f" ({trial_text(parting.trial)})"
     divergence = parting.divergence
     page.put("")
     outcome = f"{_outcome(parting.a)} → {_outcome(parting.b)}"

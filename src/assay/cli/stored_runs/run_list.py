@@ -111,27 +111,40 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 def show_rows(rows: list[RunRow]) -> None:
     """
     Print one line per run, and a second one with its name, experiment, agent and tags. A terminal shows short ids and
-    ages; a file has whole ids and times.
+    ages; a file has whole ids and times. On a terminal that is wide enough, all of a run is in one line.
     """
     page, to_file = Page(), not sys.stdout.isatty()
+    several = len({row.run.tenant for row in rows}) > 1
     ids = [row.run.id for row in rows]
     times = ("created", *(f"{row.run.created:%Y-%m-%d %H:%M:%S}" for row in rows))
     columns = [("run", *(ids if to_file else short_ids(ids))), ("status", *(row.run.status for row in rows))]
     columns += [("score", *map(_outcome, rows)), ("cases", *map(_cases, rows)), ("cost", *map(_cost, rows))]
     columns.append(times if to_file else ("age", *(_age(row.run.created) for row in rows)))
-    widths = [max(map(len, column)) for column in columns]
+    if not to_file and any(abouts := [_about(row, [], tenant=several) for row in rows]):
+        wide = [("run", *ids), *columns[1:], ("about", *abouts)]
+        if _width(wide) <= page.width:
+            for at, line in enumerate(_lines(wide)):
+                page.put(line, "" if at else "bold")
+            return
     below: list[tuple[str, ...]] = []  # columns that go to the second line
-    while sum(widths) + 2 * (len(widths) - 1) > page.width and len(columns) > LEAST_COLUMNS:
+    while _width(columns) > page.width and len(columns) > LEAST_COLUMNS:
         below.insert(0, columns.pop())
-        widths.pop()
-    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in zip(*columns, strict=True)]
-    several = len({row.run.tenant for row in rows}) > 1
+    lines = _lines(columns)
     page.put(lines[0], "bold")
     for at, (row, line) in enumerate(zip(rows, lines[1:], strict=True), 1):
         page.put(line)
         more = [f"{column[0]} {column[at]}" for column in below if column[at] != "–"]
         if about := _about(row, more, tenant=several):
             page.put(f"  {about}", "dim")
+
+
+def _width(columns: list[tuple[str, ...]]) -> int:
+    return sum(max(map(len, column)) for column in columns) + 2 * (len(columns) - 1)
+
+
+def _lines(columns: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in columns]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in zip(*columns, strict=True)]
 
 
 def short_ids(ids: list[str]) -> list[str]:

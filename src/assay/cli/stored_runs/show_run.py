@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.planning.run_header import REQUEST, RESULTS, EvalHeader, read_request
+from assay.agenteval.planning.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read_request
 from assay.agenteval.results.detail import EvalDetail, detail_of
 from assay.agenteval.results.eval_statistics import read_statistics
 from assay.agenteval.results.report import failure_reason, read_summary
 from assay.agenteval.results.safety_report import critical_text
 from assay.agenteval.scoring.task_checks import CHECKS
+from assay.agenteval.task_content import read_task, seeds_of
 from assay.agenteval.trial_events import judge_node, task_node
 from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
 from assay.cases.pages import all_blocks
@@ -22,7 +23,7 @@ from assay.cli.render import check_table, scorecard
 from assay.cli.render.case import LABEL, ShownCase, case_lines, headline
 from assay.cli.render.failing_cases import CASES as FAILING_CASES
 from assay.cli.render.failing_cases import MAX_BYTES, FailingCases, bounded, failing_case
-from assay.cli.render.findings import put_safety
+from assay.cli.render.findings import put_findings, put_safety
 from assay.cli.render.scorecard import checks_document
 from assay.errors import UsageError
 from assay.errors.nearest import did_you_mean
@@ -30,7 +31,7 @@ from assay.fep.records.corrections import CorrectedRun, corrected_run
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
-from assay.results.check_names import result_label
+from assay.results.check_names import AGENT_ANSWERED, result_label
 from assay.results.reasons import is_failing
 from assay.results.tally import Tally
 from assay.runs.annotations import annotations, effective
@@ -89,7 +90,8 @@ class Selection:
         checks: list[JSON] = [*case.result["check_results"], *case.beside] if case.result else []
         self.total += 1
         for check in checks:
-            self._labels.setdefault(result_label(check))
+            if (label := result_label(check)) != AGENT_ANSWERED:
+                self._labels.setdefault(label)
             self._types.add(check["check_type"])
         if len(self._ids) < MAX_IDS:
             self._ids.setdefault(case.id)
@@ -211,6 +213,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     selection.refuse_unknown(run.id, "task")
     await add_trajectories(store, run, request, selection.cases)
     card = msgspec.structs.replace(card, report=scorecard.with_ks(card.report, options.ks))
+    card = _of_task(card, options.case)
     if options.json:
         await _print_eval(store, run, card, selection, options)
         return
@@ -232,7 +235,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         page.put(scorecard.incomplete(card), "yellow")
     if (critical := critical_text(report.safety)) is not None:
         page.put(f"not passed: {critical}", "bold red")
-    put_safety(page, card, FINDINGS)
+    (put_safety if options.case is None else put_findings)(page, card, FINDINGS)
     _put_cases(page, selection, options, counts_line(run, await read_statistics(store, run), "task"), "")
 
 
@@ -246,6 +249,14 @@ async def _print_eval(
     document = scorecard.document_of(card, await read_summary(store, run))
     document |= await checks_document(store, run)
     _print_json(document, selection, "cases", erased=False)
+
+
+def _of_task(card: EvalDetail, task: str | None) -> EvalDetail:
+    """The card with the findings of one task alone."""
+    if task is None:
+        return card
+    own = tuple(one for one in card.findings if one.task_id == task)
+    return msgspec.structs.replace(card, findings=own, more_findings=0)
 
 
 async def trials_of(
@@ -282,8 +293,14 @@ async def trials_of(
 
 
 async def add_trajectories(store: Store, run: Run, request: EvalHeader, cases: list[ShownCase]) -> None:
-    """Read the steps of the selected trials from the log."""
+    """Read the steps of the selected trials from the log, and what their tasks put into the memory of the agent."""
     tasks = {case.id for case in cases}
+    seeds: dict[str, list[JSON]] = {}
+    async for chunk in read_chunks(store, run.id, TASKS):
+        for line in chunk.lines():
+            task = read_task(line)
+            if task.task_id in tasks:
+                seeds[task.task_id] = list(seeds_of(task))
     nodes = {task_node(id): id for id in tasks} | {judge_node(id): id for id in tasks}
     invocations = {id: Invocations() for id in tasks}
     async for event in node_events(store, run.id, set(nodes)):
@@ -294,6 +311,7 @@ async def add_trajectories(store: Store, run: Run, request: EvalHeader, cases: l
         events = invocations[case.id].trial(case.trial or 0)
         about = case.result["execution_context"]["output"].get("metadata", {})
         case.trajectory = steps_of_events(events, about.get("step_ms", []))
+        case.memory = seeds.get(case.id, [])
         case.judge = [
             usage_of(event["payload"])
             for event in events

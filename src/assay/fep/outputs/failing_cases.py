@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from assay.fep.planning.scorer import CompiledCase, ScoredCase
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import TestCaseResult
-from assay.results.check_names import result_label
+from assay.results.check_names import scored_label
 from assay.results.reasons import is_failing, reason_of
 
 CASES = 5
@@ -110,7 +110,7 @@ def _failing_case(result: JSON, checks: int | None = CHECKS) -> FailingCase | No
     return FailingCase(
         id=str(context["test_case"].get("id", "")),
         checks=[
-            FailedCheck(result_label(check), reason_of(check, context["test_case"]))
+            FailedCheck(scored_label(check), reason_of(check, context["test_case"]))
             for check in failing[:checks]
         ],
         trials=[trial] if type(trial) is int else [],

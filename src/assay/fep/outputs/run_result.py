@@ -21,7 +21,7 @@ from assay.results.pass_rate import PassRate, Slice, slices_of
 from assay.results.reasons import passed_of
 from assay.results.tally import Tally
 from assay.stats.intervals import Rate
-from assay.stats.number_text import percent
+from assay.stats.number_text import percent, trial_text
 from assay.terminal import one_line
 
 MAX_ROWS, MAX_IDS, MAX_LINE = 8, 5, 160  # checks, failed cases and columns of a repr
@@ -152,7 +152,7 @@ def _rate(document: Any) -> PassRate | None:
 
 
 def _trials(numbers: Sequence[int]) -> str:
-    return f" (trial {', '.join(map(str, numbers[:MAX_IDS]))})" if numbers else ""
+    return f" (trial {', '.join(str(number + 1) for number in numbers[:MAX_IDS])})" if numbers else ""
 
 
 def _trial(case: TestCaseResult) -> int | None:
@@ -164,7 +164,7 @@ def _trial(case: TestCaseResult) -> int | None:
 
 def _name(case: TestCaseResult) -> str:
     id, trial = str(case.execution_context.test_case.get("id", "")), _trial(case)
-    return id if trial is None else f"{id} (trial {trial})"
+    return id if trial is None else f"{id} ({trial_text(trial)})"
 
 
 def _passed(check: CheckResult) -> bool | None:

@@ -11,14 +11,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.agents.trajectory import trajectory_in
+from assay.cases.outcomes import mean_score
 from assay.concurrency.threads import off_loop
 from assay.errors import NotFound
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 from assay.protocol.annotations import Annotation
 from assay.protocol.json_types import JSON, is_object
-from assay.results.check_names import result_label
-from assay.results.reasons import number_of, passed_of, reason_of
+from assay.results.check_names import result_label, scored_label
+from assay.results.reasons import number_of, passed_of, reason_of, score_of
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -34,6 +35,7 @@ class CaseCheck(_Wire, frozen=True, kw_only=True):
     status: str
     passed: bool | None
     reason: str
+    title: str  # the label, with the score of a judge
     result: JSON
 
 
@@ -60,6 +62,7 @@ class CaseTrial(_Wire, frozen=True, kw_only=True):
 
     trial: int
     status: str
+    passed: bool | None = None  # null: it was not measured, or no check says pass or fail
     outcome: str | UnsetType = UNSET
     score: float | None
     cost_usd: float | None
@@ -96,6 +99,8 @@ class CaseContent(_Wire, frozen=True, kw_only=True):
     input: Any = UNSET
     expected: Any = UNSET
     tags: Any = UNSET
+    metadata: JSON | UnsetType = UNSET  # without tags
+    memory: tuple[JSON, ...] | UnsetType = UNSET  # what the task put into the memory of the agent
     trials: tuple[CaseTrial, ...]
     recorded: RecordedScore | UnsetType = UNSET
     effective: EffectiveScore | UnsetType = UNSET
@@ -138,8 +143,13 @@ def content_of(results: Sequence[JSON], trials: Sequence[CaseTrial]) -> CaseCont
         input=case.get("input", UNSET),
         expected=case.get("expected", UNSET),
         tags=tags,
+        metadata=_members(metadata) or UNSET if is_object(metadata) else UNSET,
         trials=tuple(trials),
     )
+
+
+def _members(metadata: JSON) -> JSON:
+    return {name: value for name, value in metadata.items() if name not in ("tags", "tag")}
 
 
 def _trial(number: int, result: JSON, columns: Sequence[str]) -> CaseTrial:
@@ -151,7 +161,7 @@ def _trial(number: int, result: JSON, columns: Sequence[str]) -> CaseTrial:
         trial=number,
         status=result["status"],
         outcome=text_or_unset(about.get("outcome")),
-        score=share_passed(checks) if result["status"] == "completed" else None,
+        score=mean_score(map(score_of, checks)) if result["status"] == "completed" else None,
         cost_usd=_cost(about, checks),
         latency_ms=number_of(about.get("latency_ms")),
         output=output.get("value", UNSET),
@@ -188,6 +198,7 @@ def check_rows(checks: Sequence[JSON], columns: Sequence[str], case: JSON) -> tu
                 status=check["status"],
                 passed=passed_of(check),
                 reason=reason_of(check, case),
+                title=name + scored_label(check).removeprefix(label),
                 result=check,
             )
         )
@@ -198,12 +209,6 @@ def _is_numbered(column: str, label: str) -> bool:
     """`contains #2` is a column of the label `contains`."""
     head, mark, number = column.rpartition(" #")
     return bool(mark) and head == label and number.isdigit()
-
-
-def share_passed(checks: Sequence[JSON]) -> float | None:
-    """The share of the checks with a verdict that passed; None if none has one."""
-    verdicts = [passed for check in checks if (passed := passed_of(check)) is not None]
-    return sum(verdicts) / len(verdicts) if verdicts else None
 
 
 def _cost(about: JSON, checks: Sequence[JSON]) -> float | None:

@@ -1,15 +1,15 @@
 """POST /v1/host/assay/runs/{run_id}/cases:query: a page of cases, filtered and in any order, with counts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.cases.case_search import case_ids, case_texts, results_with_id
-from assay.cases.pages import CaseOrder, CasePage, PageRequest, all_blocks, page_of
-from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, entries, row_of
+from assay.cases.pages import CaseOrder, CasePage, PageRequest, all_blocks, page_of, place_of
+from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, NumberRange, entries, row_of
 from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, CaseTotals, Run, Store
@@ -28,6 +28,7 @@ LETTERS: dict[str, str] = {
     "passed": PASSED, "failed": FAILED, "ungraded": UNGRADED, "error": ERROR, "skipped": SKIPPED
 }  # fmt: skip
 MAX_PREVIEWS = 100
+MAX_POSITIONS = 1_000
 MAX_OFFSET = 10_000_000
 
 
@@ -42,12 +43,22 @@ class CheckOutcome(_Body, frozen=True, kw_only=True):
     outcome: Outcome = "failed"
 
 
+class Limits(_Body, frozen=True, kw_only=True):
+    """Numbers above one limit and below another. A case whose number is not known never fits."""
+
+    above: float | UnsetType = UNSET
+    below: float | UnsetType = UNSET
+
+
 class CasesFilter(_Body, frozen=True, kw_only=True):
     status: list[Outcome] | UnsetType = UNSET
     check: CheckOutcome | UnsetType = UNSET
-    positions: Annotated[list[int], Meta(max_length=200)] | UnsetType = UNSET
+    positions: Annotated[list[int], Meta(max_length=MAX_POSITIONS)] | UnsetType = UNSET
     case_id: Annotated[list[str], Meta(max_length=20)] | UnsetType = UNSET
     findings: Literal[True] | UnsetType = UNSET
+    score: Limits | UnsetType = UNSET
+    cost_usd: Limits | UnsetType = UNSET
+    latency_ms: Limits | UnsetType = UNSET
 
 
 class CaseSort(_Body, frozen=True, kw_only=True):
@@ -62,6 +73,7 @@ class CasesQuery(_Body, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
     offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET)] | UnsetType = UNSET
     cursor: Annotated[str, Meta(max_length=2_000)] | UnsetType = UNSET
+    place: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
 
 
 class RowCounts(Struct, frozen=True, kw_only=True):
@@ -83,12 +95,15 @@ class LookedForIds(Struct, frozen=True, kw_only=True):
 
 
 class CasesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`place`: the index of the case at the position `place` of the query among those that match, if it is one."""
+
     cases: list[CaseRow]
     next: str | UnsetType = UNSET
     counts: RowCounts
     matching: int
     columns: tuple[CheckColumn, ...]
     looked: LookedForIds | UnsetType = UNSET
+    place: int | UnsetType = UNSET
 
 
 class _Cursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -128,7 +143,33 @@ async def query_cases(call: HttpRequest) -> Response:
             matching=page.matching,
             columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
             looked=looked,
+            place=await _place(store, run, trials, filter, request),
         )
+    )
+
+
+async def _place(
+    store: Store, run: Run, trials: int, filter: CaseFilter, request: CasesQuery
+) -> int | UnsetType:
+    if (position := request.place) is UNSET:
+        return UNSET
+    blocks, complete = await all_blocks(store, run.id), run.status in CLOSED
+    page = PageRequest(filter, request.sort.by, request.sort.order == "desc")
+    size = sum(len(block.data) for block in blocks)
+    found = await off_loop(size, lambda: place_of(blocks, trials, page, position, complete=complete))
+    return UNSET if found is None else found
+
+
+async def positions_in(store: Store, run: Run, request: CasesFilter) -> frozenset[int]:
+    """The positions of the cases that match a filter."""
+    trials = int(run.metadata.get("trials", 1))
+    totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
+    filter, _ = await _filter(store, run, request, totals, trials)
+    blocks, complete = await all_blocks(store, run.id), run.status in CLOSED
+    size = sum(len(block.data) for block in blocks)
+    return await off_loop(
+        size,
+        lambda: frozenset(case.position for case in entries(blocks, trials, filter, complete=complete)),
     )
 
 
@@ -218,8 +259,23 @@ async def _filter(
         outcome=LETTERS[check.outcome] if check else FAILED,
         positions=None if positions is None else frozenset(positions),
         findings=request.findings is True,
+        numbers=tuple(_ranges(request)),
     )
     return filter, looked
+
+
+def _ranges(request: CasesFilter) -> Iterator[NumberRange]:
+    if request.score is not UNSET:
+        yield NumberRange("score", *_limits(request.score))
+    if request.cost_usd is not UNSET:
+        yield NumberRange("cost", *_limits(request.cost_usd))
+    if request.latency_ms is not UNSET:
+        yield NumberRange("latency", *_limits(request.latency_ms))
+
+
+def _limits(limits: Limits) -> tuple[float | None, float | None]:
+    above, below = limits.above, limits.below
+    return None if above is UNSET else above, None if below is UNSET else below
 
 
 async def _page(

@@ -5,7 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.cases.case_search import read_results, short_text
+from assay.cases.case_search import read_results
+from assay.cases.previews import preview_of
 from assay.cases.table import CaseEntry
 from assay.comparison.stored_runs import columns_of
 from assay.fep.outputs.table_layout import kept_columns
@@ -80,7 +81,7 @@ def _named(table: Columns) -> dict[str, Place]:
 
 def _text(value: Any) -> str:
     words = is_list(value) and all(isinstance(one, str) for one in value)
-    return short_text(", ".join(value) if words else value)  # tags
+    return preview_of(", ".join(value) if words else value, "user")  # tags
 
 
 def _members(case: JSON) -> Iterator[tuple[str, Place]]:

@@ -1,5 +1,6 @@
 """A report as one file: the page with its data, or Markdown."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
@@ -39,13 +40,28 @@ def report_template() -> bytes:
 
 
 def html(template: bytes, report: Report, title: str) -> bytes:
-    """The template with the data and the title. No text of the data can end the element that holds it."""
-    data = msgspec.json.encode(report)
-    for active in (b"<", b">", b"&"):
-        data = data.replace(active, b"\\u%04x" % ord(active))
+    """The template with the data and the title. The data is compressed, in letters that no element can end with."""
+    data = b64encode(zstd_frame(msgspec.json.encode(report)))
     before, _, after = template.partition(PLACE)
     named = f"<title>{escape(title)} · assay report</title>".encode("utf-8", "replace")
     return before.replace(b"<title>assay report</title>", named, 1) + data + after
+
+
+LEVEL = 15  # of compression: a report is written once, and sent and kept often
+BLOCK = 128 * 1024  # bytes; the most that a block has
+
+
+def zstd_frame(data: bytes) -> bytes:
+    """The data as one frame of zstd. Without the library, its blocks are not compressed."""
+    try:
+        import zstandard  # deferred import: it comes with the store
+    except ImportError:
+        head = b"\x28\xb5\x2f\xfd\xe0" + len(data).to_bytes(8, "little")
+        blocks = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)] or [b""]
+        last = len(blocks) - 1
+        parts = [(len(one) << 3 | (at == last)).to_bytes(3, "little") + one for at, one in enumerate(blocks)]
+        return head + b"".join(parts)
+    return zstandard.ZstdCompressor(level=LEVEL).compress(data)
 
 
 def title_of(report: Report) -> str:

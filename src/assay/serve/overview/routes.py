@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from assay.serve.overview import case_list, case_reader, run_list, run_overview
+from assay.serve.overview import case_list, case_reader, run_list, run_overview, run_slices
 from assay.serve.overview.case_list import query_cases
 from assay.serve.overview.case_reader import read_case, search_cases
 from assay.serve.overview.gate import gate_run, gate_schemas
 from assay.serve.overview.run_list import query_runs, watch_runs
 from assay.serve.overview.run_overview import get_overview
-from assay.serve.web.handler import ResponseSpec, RouteSpec
+from assay.serve.overview.run_slices import get_slices
+from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.openapi import components
 
 RUNS = "/v1/host/assay/runs"
@@ -76,6 +77,18 @@ OVERVIEW = [
         responses={200: ResponseSpec("One page of cases.", "CasesAnswer")},
     ),
     RouteSpec(
+        method="GET",
+        path=f"{RUNS}/{{run_id}}/slices",
+        endpoint=get_slices,
+        scope="",
+        id="getRunSlices",
+        summary="Count the cases of a run by tag, member or path, or its failures by their reasons",
+        parameters=(
+            Parameter("by", {"type": "string", "default": "tag"}, "A tag, a member, a path, or `reason`."),
+        ),
+        responses={200: ResponseSpec("The slices.", "SlicesAnswer")},
+    ),
+    RouteSpec(
         method="POST",
         path=f"{RUNS}/{{run_id}}:gate",
         endpoint=gate_run,
@@ -117,6 +130,7 @@ def overview_schemas() -> dict[str, Any]:
             run_overview.RunOverview,
             case_list.CasesQuery,
             case_list.CasesAnswer,
+            run_slices.SlicesAnswer,
         )
     )
     schemas |= gate_schemas()

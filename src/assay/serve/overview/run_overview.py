@@ -16,7 +16,7 @@ from assay.agenteval.results.scorecard import verdict
 from assay.agenteval.scoring.safety_records import MODE
 from assay.cases.fold import CHECKS
 from assay.cases.pages import all_blocks
-from assay.cases.table import check_counts
+from assay.cases.table import check_counts, cost_parts
 from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.evaluation_statistics import FEW, read_tally
 from assay.fep.records.run_header import KIND as EVALUATION
@@ -90,6 +90,15 @@ class CostSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     text: str
 
 
+class CostParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    What the outputs cost, and what their judges did, as texts. A run that only judges outputs did not pay for them.
+    """
+
+    system: str | UnsetType = UNSET
+    judges: str | UnsetType = UNSET
+
+
 class FindingCount(Struct, frozen=True, kw_only=True):
     kind: str
     severity: str
@@ -105,8 +114,10 @@ class Unmeasured(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RunProgress(Struct, frozen=True, kw_only=True, rename="camel"):
+    """`total` is null as long as a command has not read its file to the end."""
+
     done: int
-    total: int
+    total: int | None
     per_second: float | None
     seconds_left: float | None
 
@@ -129,6 +140,7 @@ class RunOverview(_Wire, frozen=True, kw_only=True):
     checks: tuple[CheckStats, ...] = ()
     latency: LatencySummary | None
     cost: CostSummary | None
+    cost_parts: CostParts | UnsetType = UNSET
     findings: tuple[FindingCount, ...] | UnsetType = UNSET
     not_looked_for: tuple[NotLookedFor, ...] = ()  # kinds that only a judge sees, in the mode adversarial
     unmeasured: Unmeasured
@@ -168,6 +180,7 @@ async def read_overview(
     blocks, labels = await all_blocks(store, run.id), labels_of(run)
     rates = await check_rates(store, run)
     checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels, rates))
+    parts = await off_loop(_size(blocks), lambda: cost_parts(blocks))
     changed = await effective_result(store, run, statistics, blocks) if feedback else UNSET
     countable = totals.results <= MAX_SAFETY
     safety = await _safety(store, run, header, countable) if header and MODE in header.modes else None
@@ -178,6 +191,7 @@ async def read_overview(
         checks=checks,
         latency=_latency(statistics.latency),
         cost=_cost(statistics.cost),
+        cost_parts=_parts(parts),
         findings=_findings(safety) if safety and countable else UNSET,
         not_looked_for=() if safety is None else safety.not_looked_for,
         unmeasured=_unmeasured(run, row),
@@ -207,6 +221,11 @@ def _cost(cost: Cost | None) -> CostSummary | None:
     return CostSummary(
         total_usd=cost.total_usd, known_usd=cost.known_usd, unknown=cost.unknown > 0, text=cost.text
     )
+
+
+def _parts(costs: tuple[float, float]) -> CostParts | UnsetType:
+    system, judges = (format_usd(cost) if cost else UNSET for cost in costs)
+    return UNSET if system is UNSET and judges is UNSET else CostParts(system=system, judges=judges)
 
 
 def _repeats(statistics: RunStatistics) -> tuple[RepeatRate, ...]:
@@ -337,10 +356,10 @@ def _unmeasured(run: Run, row: RunRow) -> Unmeasured:
 def _progress(run: Run, row: RunRow, done: int, now: datetime) -> RunProgress | None:
     if run.status in CLOSED:
         return None
-    total = row.total or 0
+    total = row.total
     seconds = (now - run.started).total_seconds() if run.started else 0.0
     speed = done / seconds if done and seconds > 0 else None
-    left = round((total - done) / speed, 1) if speed and total >= done else None
+    left = round((total - done) / speed, 1) if speed and total is not None and total >= done else None
     return RunProgress(done=done, total=total, per_second=speed and round(speed, 3), seconds_left=left)
 
 

@@ -14,6 +14,7 @@ from assay.agenteval.results.report import read_summary
 from assay.fep.outputs.run_result import times_of
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import CLOSED, CaseTotals, Run, RunStatus, Store
+from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.json_types import is_object
 from assay.runs.run_statistics import CaseCounts, RunStatistics, Score, planned_cases, stored_statistics
 from assay.stats.intervals import METHOD_NAMES
@@ -248,6 +249,8 @@ def cases_total(run: Run, statistics: RunStatistics | None) -> int | None:
     trials = int(run.metadata.get("trials", 1))
     if run.kind == EVAL:
         return run.metadata.get("total")
+    if run.status not in CLOSED and run.metadata.get(EXTERNALLY_DRIVEN):
+        return None  # a command stores what it has read so far
     return planned_cases(run, statistics, trials=trials)
 
 

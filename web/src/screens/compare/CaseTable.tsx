@@ -1,10 +1,10 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, Suspense, useMemo, useRef } from "react";
 import { type CaseRow, queryCases } from "~/api/cases";
 import { type ChangeFilter, type ComparedCase, getComparedCases, type PairComparison } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
-import { Button, Chip, type Column, DataTable, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
+import { Button, Chip, type Column, DataTable, type DataTableHandle, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
 import { caseOf, type OpenCase } from "./outside";
 import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, firstFilter, valueText } from "./words";
 
@@ -41,6 +41,7 @@ export function CaseTable({ pair, query, file }: Props) {
   const [chosen, setChosen] = useParam("change", firstFilter(pair));
   const [sliceText] = useParam("slice");
   const [open] = useParam("case");
+  const table = useRef<DataTableHandle>(null);
   const change = chosen as ChangeFilter;
   const slice = useMemo(() => sliceOf(sliceText, query.by), [sliceText, query.by]);
   const cases = useInfiniteQuery({
@@ -105,6 +106,7 @@ export function CaseTable({ pair, query, file }: Props) {
         <div className="compare-list" style={{ height: Math.min(640, 40 + Math.max(1, rows.length) * 58 + 4) }}>
           <DataTable
             label="Cases"
+            handle={table}
             columns={COLUMNS}
             rows={rows}
             rowKey={(row) => row.id}
@@ -127,7 +129,10 @@ export function CaseTable({ pair, query, file }: Props) {
             baseline={pair.baseline}
             run={pair.run}
             onMove={(by) => show(index + by)}
-            onClose={() => changeParams({ case: undefined })}
+            onClose={() => {
+              changeParams({ case: undefined });
+              requestAnimationFrame(() => table.current?.focusRow(index)); // the row that was open, also if no row had the focus
+            }}
           />
         </Suspense>
       )}

@@ -8,6 +8,7 @@ import { getComparison, type ComparisonView, type PairComparison, type PairView 
 import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
 import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Select, VisibleText } from "~/ui";
+import { Proposal } from "./Proposal";
 import { CaseTable } from "./CaseTable";
 import { byGrouping } from "~/screens/run/RunSlices";
 import { ChartView } from "./ChartView";
@@ -46,6 +47,7 @@ export default function CompareScreen(_: ScreenProps) {
     retry: false,
   });
   const rows = useRunRows(runs);
+  if (runs.length === 1) return <Proposal run={runs[0] ?? ""} />;
   if (runs.length < 2) return <NoRuns />;
   const at = Math.max(0, view.data?.comparison.comparisons.findIndex((pair) => pair.run === of) ?? 0);
   const metrics = METRICS.some(([value]) => value === metric) ? METRICS : [...METRICS, [metric, metric] as const];

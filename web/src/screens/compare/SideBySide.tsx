@@ -2,9 +2,11 @@ import "~/screens/run/run.css";
 import "~/screens/run/case.css";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { type CaseDetail, getCase, type TrialDetail } from "~/api/cases";
+import { type CaseDetail, type CaseStatus, getCase, type Step, type TrialDetail } from "~/api/cases";
 import { ApiError, reportSource } from "~/api/client";
-import { Content, textOf } from "~/screens/run/Content";
+import { ContentMode, ContentView } from "~/content/ContentView";
+import { textOf } from "~/content/shapes";
+import { alignedSteps } from "~/screens/run/trajectory";
 import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
@@ -81,10 +83,12 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
         <span className="num">
           {valueText(row.before)} → {valueText(row.after)} <strong>{differenceText(row.before, row.after)}</strong>
         </span>
+        <span className="grow" />
+        <ContentMode />
       </div>
       <div className="compare-columns">
-        <Reason title="Before" text={row.reason_before} tone={row.before === undefined ? "mute" : undefined} run={baseline} position={row.position_before} />
-        <Reason title="After" text={row.reason_after} tone={row.after === undefined ? "mute" : undefined} run={run} position={row.position_after} />
+        <Reason title="Before" text={row.reason_before} status={before.data?.row.status} run={baseline} position={row.position_before} />
+        <Reason title="After" text={row.reason_after} status={after.data?.row.status} run={run} position={row.position_after} />
       </div>
       {failed instanceof ApiError && failed.code === "not_in_report" ? (
         <Notice>{failed.message}</Notice>
@@ -102,13 +106,13 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
                 <DifferenceView expected={before.data.input} actual={after.data.input} names={["before", "after"]} />
               </>
             ) : (
-              <Content value={before.data?.input ?? after.data?.input} label="Input" />
+              <ContentView value={before.data?.input ?? after.data?.input} label="Input" />
             )}
           </section>
           {(before.data?.expected ?? after.data?.expected) !== undefined && (
             <section>
               <h3>Expected</h3>
-              <Content value={before.data?.expected ?? after.data?.expected} label="Expected" />
+              <ContentView value={before.data?.expected ?? after.data?.expected} label="Expected" />
             </section>
           )}
           <section>
@@ -131,7 +135,7 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
               textOf(first.output ?? "") === textOf(second.output ?? "") ? (
                 <>
                   <p className="quiet">The outputs are equal.</p>
-                  <Content value={second.output} label="Output" />
+                  <ContentView value={second.output} label="Output" />
                 </>
               ) : (
                 <DifferenceView expected={first.output} actual={second.output} names={["before", "after"]} />
@@ -144,15 +148,18 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
             )}
           </section>
           <Checks before={first} after={second} />
+          {(first?.trajectory ?? second?.trajectory) && <Trajectories before={first?.trajectory ?? []} after={second?.trajectory ?? []} />}
         </>
       )}
     </div>
   );
 }
 
-function Reason({ title, text, tone, run, position }: { title: string; text: string | undefined; tone?: string; run: string; position: number | undefined }) {
+const EDGE: Partial<Record<CaseStatus, string>> = { passed: "good", failed: "bad" };
+
+function Reason({ title, text, status, run, position }: { title: string; text: string | undefined; status: CaseStatus | undefined; run: string; position: number | undefined }) {
   return (
-    <div className={`compare-reason ${text === "passed" ? "good" : tone ? "" : "bad"}`}>
+    <div className={`compare-reason ${(status && EDGE[status]) ?? ""}`}>
       <div className="row">
         <span className="faint">{title}</span>
         <span className="grow" />
@@ -167,7 +174,7 @@ function Side({ title, trial }: { title: string; trial: TrialDetail | undefined 
   return (
     <div>
       <div className="faint">{title}</div>
-      {trial ? <Content value={trial.output} label={`Output ${title.toLowerCase()}`} /> : <p className="quiet">This run has no output for the case.</p>}
+      {trial ? <ContentView value={trial.output} label={`Output ${title.toLowerCase()}`} /> : <p className="quiet">This run has no output for the case.</p>}
     </div>
   );
 }
@@ -185,9 +192,9 @@ function Checks({ before, after }: { before: TrialDetail | undefined; after: Tri
       <ul className="compare-checks">
         {rows.map((row) => (
           <li key={row.label}>
-            <div className="mono">
+            <strong>
               <VisibleText text={row.label} />
-            </div>
+            </strong>
             <div className="compare-columns">
               <CheckSide check={row.before} word="before" />
               <CheckSide check={row.after} word="after" />
@@ -197,6 +204,38 @@ function Checks({ before, after }: { before: TrialDetail | undefined; after: Tri
       </ul>
     </section>
   );
+}
+
+/** Both trajectories, step by step, and where they part. */
+function Trajectories({ before, after }: { before: readonly Step[]; after: readonly Step[] }) {
+  const rows = useMemo(() => alignedSteps(before, after), [before, after]);
+  const part = rows.findIndex((row) => row.before !== row.after);
+  return (
+    <section>
+      <h3>Trajectory</h3>
+      <p className="quiet">{part < 0 ? `Both did the same in ${rows.length === 1 ? "one step" : `${rows.length} steps`}.` : part === 0 ? "They part at the first step." : `They part after ${part === 1 ? "one step" : `${part} steps`}.`}</p>
+      <table className="compare-steps">
+        <thead>
+          <tr>
+            <th scope="col">Before</th>
+            <th scope="col">After</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, at) => (
+            <tr key={at} className={row.before === row.after ? "" : "parted"} aria-label={at === part ? "They part here" : undefined}>
+              <StepCell text={row.before} />
+              <StepCell text={row.after} />
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function StepCell({ text }: { text: string | null }) {
+  return <td>{text === null ? <span className="faint">–</span> : <VisibleText text={text} />}</td>;
 }
 
 function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | undefined; word: string }) {
@@ -209,7 +248,7 @@ function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | und
       <Chip tone={tone}>{text}</Chip>
       {check.passed !== true && check.reason && (
         <p className="compare-why">
-          <VisibleText text={check.reason} />
+          <VisibleText text={`${check.title}: ${check.reason}`} />
         </p>
       )}
     </div>
@@ -217,5 +256,5 @@ function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | und
 }
 
 function trialOf(detail: CaseDetail): TrialDetail | undefined {
-  return detail.trials.find((trial) => trial.checks.some((check) => check.passed !== true)) ?? detail.trials[0];
+  return detail.trials.find((trial) => trial.passed !== true) ?? detail.trials[0];
 }

@@ -1,7 +1,7 @@
 import type { CheckDetail, TrialDetail } from "~/api/cases";
 import { Chip } from "~/ui/display";
 
-import { Content } from "./Content";
+import { ContentView } from "~/content/ContentView";
 import { ItemLink } from "./Item";
 import { UsageText } from "./Timeline";
 import { VisibleText } from "~/ui/VisibleText";
@@ -16,7 +16,7 @@ export function CaseChecks({ trial }: { trial: TrialDetail }) {
       {trial.checks.map((check, at) => (
         <CheckView key={at} check={check} name={`check-${at}`} criteria={check.checkType === "llm_judge" ? trial.criteria : undefined} />
       ))}
-      {besideOf(trial).map((check, at) => (
+      {trial.beside?.map((check, at) => (
         <CheckView key={`beside-${at}`} check={check} name={`beside-${at}`} beside />
       ))}
       {trial.judge?.map((usage, at) => (
@@ -37,7 +37,7 @@ function CheckView({ check, name, criteria, beside = false }: { check: CheckDeta
       <div className="check-line">
         <Chip tone={tone}>{word}</Chip>
         <strong>
-          <VisibleText text={check.label} />
+          <VisibleText text={check.title} />
         </strong>
         {beside && <span className="quiet">does not count</span>}
         <ItemLink name={name} />
@@ -61,7 +61,7 @@ function CheckView({ check, name, criteria, beside = false }: { check: CheckDeta
           <p className="quiet">The arguments are not stored.</p>
         )}
         <h4>Result</h4>
-        <Content value={withoutArguments(result)} label={`Full result of ${check.label}`} />
+        <ContentView value={withoutArguments(result)} label={`Full result of ${check.label}`} />
       </details>
     </li>
   );
@@ -82,7 +82,7 @@ function ArgumentView({ name, value }: { name: string; value: Record<string, unk
         )}
       </dt>
       <dd>
-        <Content value={value["value"]} label={`Argument ${name}`} />
+        <ContentView value={value["value"]} label={`Argument ${name}`} />
       </dd>
     </>
   );
@@ -106,19 +106,6 @@ function Criteria({ criteria }: { criteria: Criterion[] }) {
       ))}
     </ul>
   );
-}
-
-/** The results of `assay run --checks`, in the form of a check. */
-function besideOf(trial: TrialDetail): CheckDetail[] {
-  return (trial.beside ?? []).map((one) => {
-    const check = objectOf(one);
-    if (typeof check["label"] === "string") return check as unknown as CheckDetail;
-    const results = objectOf(check["results"]);
-    const passed = typeof results["passed"] === "boolean" ? results["passed"] : null;
-    const type = String(check["check_type"] ?? "check");
-    const status = check["status"] === "completed" ? "completed" : "error";
-    return { label: type, column: null, checkType: type, status, passed, reason: "", result: check };
-  });
 }
 
 function outcome(check: CheckDetail): [Tone, string] {

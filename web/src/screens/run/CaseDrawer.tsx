@@ -4,18 +4,20 @@ import { lazy, Suspense, useMemo } from "react";
 import { getCase, type CaseDetail, type TrialDetail } from "~/api/cases";
 import { ApiError, reportSource } from "~/api/client";
 import { useKeys } from "~/state/keyboard";
-import { useParam } from "~/state/address";
+import { changeParams, useParam } from "~/state/address";
 import { Button, CopyButton, Segments } from "~/ui/controls";
 import { Chip, ErrorState, Loading, NotMeasured, Notice, Stat, Tag } from "~/ui/display";
 import { duration, money, score as formatScore } from "~/ui/format";
 import { Drawer } from "~/ui/overlay";
 
 import { CaseChecks } from "./CaseChecks";
-import { Content, textOf } from "./Content";
+import { ContentMode, ContentView } from "~/content/ContentView";
+import { textOf } from "~/content/shapes";
 import { Correction } from "./Correction";
 import { Item } from "./Item";
 import { Timeline } from "./Timeline";
-import { STATUS_TONE, STATUS_WORD } from "./words";
+import { whereText } from "./view";
+import { STATUS_TONE, STATUS_WORD, trialMark } from "./words";
 import { VisibleText } from "~/ui/VisibleText";
 
 const DifferenceView = lazy(() => import("./DifferenceView").then((module) => ({ default: module.DifferenceView })));
@@ -78,7 +80,7 @@ function isLeftOut(error: unknown): error is ApiError {
 
 function CaseView({ detail }: { detail: CaseDetail }) {
   const [chosen, setChosen] = useParam("trial");
-  const trial = detail.trials.find((one) => String(one.trial) === chosen) ?? firstFailing(detail);
+  const trial = detail.trials.find((one) => trialNumber(one) === chosen) ?? firstFailing(detail);
   const tags = useMemo(() => tagsOf(detail.tags), [detail.tags]);
   return (
     <div className="case">
@@ -90,6 +92,8 @@ function CaseView({ detail }: { detail: CaseDetail }) {
             <VisibleText text={tag} />
           </Tag>
         ))}
+        <span className="grow" />
+        <ContentMode />
       </div>
       <dl className="case-numbers">
         <Stat label="Score">{detail.row.score === null ? <NotMeasured /> : formatScore(detail.row.score)}</Stat>
@@ -97,11 +101,12 @@ function CaseView({ detail }: { detail: CaseDetail }) {
         <Stat label="Cost">{money(detail.row.costUsd)}</Stat>
         <Stat label="Latency">{duration(detail.row.latencyMs)}</Stat>
       </dl>
+      {detail.metadata && <Metadata metadata={detail.metadata} />}
       {detail.trials.length > 1 && (
         <Segments
           label="Trial"
-          value={String(trial?.trial ?? 0)}
-          options={detail.trials.map((one) => [String(one.trial), `Trial ${one.trial + 1}${trialMark(one)}`] as const)}
+          value={trial ? trialNumber(trial) : ""}
+          options={detail.trials.map((one) => [trialNumber(one), `Trial ${trialNumber(one)}${trialMark(one)}`] as const)}
           onChange={(value) => setChosen(value)}
         />
       )}
@@ -132,8 +137,8 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
             ))}
           </ul>
         )}
-        {trial.output === null && trial.status !== "skip" && (trial.error !== undefined || reasons.length > 0) ? <p className="quiet">No output.</p> : <Content value={trial.output} label="Output" />}
-        <TrialNumbers trial={trial} />
+        {trial.output === null && trial.status !== "skip" && (trial.error !== undefined || reasons.length > 0) ? <p className="quiet">No output.</p> : <ContentView value={trial.output} label="Output" />}
+        <TrialNumbers trial={trial} alone={detail.trials.length === 1} />
       </Item>
       {detail.expected !== undefined && !rubric && (
         <Item name="expected" title={differs ? "Expected, and the difference" : "Expected"} actions={<CopyButton text={() => textOf(detail.expected)} label="Copy the expected value" />}>
@@ -143,15 +148,29 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
             </Suspense>
           ) : (
             <>
-              <Content value={detail.expected} label="Expected" />
+              <ContentView value={detail.expected} label="Expected" />
               {contained && reasons.length > 0 && <p className="quiet">The output {detail.expected === trial.output ? "equals" : "contains"} it.</p>}
             </>
           )}
         </Item>
       )}
       <Item name="input" title="Input" actions={<CopyButton text={() => textOf(detail.input)} label="Copy the input" />}>
-        <Content value={detail.input} label="Input" />
+        <ContentView value={detail.input} label="Input" />
       </Item>
+      {detail.memory && (
+        <Item name="memory" title="Memory before the task">
+          <ul className="memory">
+            {detail.memory.map((entry) => (
+              <li key={entry.id}>
+                <code className="faint">
+                  <VisibleText text={entry.id} />
+                </code>
+                <ContentView value={entry.content} label={`Memory ${entry.id}`} />
+              </li>
+            ))}
+          </ul>
+        </Item>
+      )}
       <Item name="checks" title="Checks">
         <CaseChecks trial={trial} />
       </Item>
@@ -165,10 +184,11 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
   );
 }
 
-/** The numbers of one trial, below its output. */
-function TrialNumbers({ trial }: { trial: TrialDetail }) {
-  const parts = [
-    trial.outcome && trial.outcome !== "completed" ? `the agent ${trial.outcome}` : "",
+/** The numbers of one trial, below its output. Those of the only trial are those of the case. */
+function TrialNumbers({ trial, alone }: { trial: TrialDetail; alone: boolean }) {
+  const outcome = trial.outcome && trial.outcome !== "completed" ? `the agent ${trial.outcome}` : "";
+  const parts = alone ? [outcome].filter(Boolean) : [
+    outcome,
     trial.score === null ? "" : `score ${formatScore(trial.score)}`,
     trial.latencyMs === null ? "" : duration(trial.latencyMs),
     trial.costUsd === null ? "" : money(trial.costUsd),
@@ -207,7 +227,7 @@ function FindingPlace({ detail, kind, output }: { detail: unknown; kind: string;
   if (detail === undefined) return null;
   const { where, start, end, rule } = detail as { where?: unknown; start?: unknown; end?: unknown; rule?: unknown };
   const found = where === "$.output.value" && typeof output === "string" && typeof start === "number" && typeof end === "number" && output.length < MAX_OUTPUT;
-  if (!found) return <Content value={detail} label={`Finding ${kind}`} />;
+  if (!found) return <ContentView value={detail} label={`Finding ${kind}`} />;
   const letters = Array.from(output); // a place counts characters, not UTF-16 units
   const text = (from: number, to: number) => letters.slice(Math.max(0, from), to).join("");
   return (
@@ -228,8 +248,38 @@ function FindingPlace({ detail, kind, output }: { detail: unknown; kind: string;
   );
 }
 
+/** The metadata of a case. A click on a value shows the cases with the same one. */
+function Metadata({ metadata }: { metadata: Record<string, unknown> }) {
+  const entries = Object.entries(metadata).slice(0, MAX_MEMBERS);
+  return (
+    <div className="case-metadata" aria-label="Metadata" role="group">
+      {entries.map(([name, value]) => {
+        const text = textOf(value).slice(0, 80);
+        const plain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+        const inner = (
+          <>
+            <span className="faint">
+              <VisibleText text={name} />
+            </span>{" "}
+            <VisibleText text={text} />
+          </>
+        );
+        return plain && reportSource() === null ? (
+          <button key={name} type="button" className="tag" title="Only cases with this value" onClick={() => changeParams({ where: whereText([{ by: name, name: text }]), case: undefined, trial: undefined, item: undefined })}>
+            {inner}
+          </button>
+        ) : (
+          <Tag key={name}>{inner}</Tag>
+        );
+      })}
+    </div>
+  );
+}
+
+const MAX_MEMBERS = 20;
+
 function firstFailing(detail: CaseDetail): TrialDetail | undefined {
-  return detail.trials.find((one) => reasonsOf(one).length > 0) ?? detail.trials[0];
+  return detail.trials.find((one) => one.passed === false) ?? detail.trials.find((one) => one.passed === null) ?? detail.trials[0];
 }
 
 /** Why a trial did not pass: the agent's error, the checks that did not pass, the criteria that are not met. */
@@ -237,7 +287,7 @@ export function reasonsOf(trial: TrialDetail): string[] {
   const unmet = trial.criteria?.filter((one) => !one.met).map((one) => `not met: ${one.criterion} (${one.reason})`) ?? [];
   const checks = trial.checks
     .filter((check) => (check.status !== "completed" || check.passed === false) && !(trial.error && isAboutOutcome(check)))
-    .map((check) => `${check.label}: ${check.reason}`);
+    .map((check) => `${check.title}: ${check.reason}`);
   const own = [...checks, ...unmet];
   const error = trial.error && !own.some((reason) => reason.includes(trial.error ?? "")) ? [trial.error] : [];
   const found = trial.findings?.filter((one) => one.severity === "high" || one.severity === "critical").map((one) => `found ${one.kind} (${one.severity})`) ?? [];
@@ -250,9 +300,9 @@ function isAboutOutcome({ result }: TrialDetail["checks"][number]): boolean {
   return resolved?.actual?.jsonpath === "$.output.metadata.outcome";
 }
 
-function trialMark(trial: TrialDetail): string {
-  if (trial.status !== "completed") return " ?";
-  return reasonsOf(trial).length > 0 ? " ✗" : " ✓";
+/** Trials count from 1 for a reader, in the address too. */
+function trialNumber({ trial }: TrialDetail): string {
+  return String(trial + 1);
 }
 
 function isRubric(expected: unknown): boolean {

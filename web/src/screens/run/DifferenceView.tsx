@@ -1,8 +1,8 @@
 import { useMemo, useState } from "react";
 
-import { LongText } from "./Content";
+import { LongText } from "~/content/LongText";
 import { comparableText, differenceOf, type Part, sidesOf } from "./difference";
-import { lengthText } from "./fold";
+import { lengthText } from "~/content/fold";
 import { VisibleText } from "~/ui/VisibleText";
 
 const CONTEXT = 160; // characters of equal text beside a change

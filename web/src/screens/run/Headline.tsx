@@ -130,18 +130,19 @@ function HeadlineNumber({ label, children, note }: { label: string; children: Re
   );
 }
 
-function CostNumber({ overview: { cost, run } }: { overview: Overview }) {
-  const label = run.kind === "evaluation" ? "Cost of judges" : "Cost"; // what the outputs cost is not a cost of the run
-  if (cost === null) {
+function CostNumber({ overview: { cost, costParts = {} } }: { overview: Overview }) {
+  const parts = [costParts.system && `system ${costParts.system}`, costParts.judges && `judges ${costParts.judges}`].filter(Boolean);
+  if (cost === null && parts.length === 0) {
     return (
-      <HeadlineNumber label={label}>
+      <HeadlineNumber label="Cost">
         <span title="Nothing that has a cost was asked.">none</span>
       </HeadlineNumber>
     );
   }
+  const note = [cost?.unknown && "some costs are not known", parts.length > 0 && cost !== null && `this run spent ${cost.text}`].filter(Boolean).join(", ");
   return (
-    <HeadlineNumber label={label} note={cost.unknown ? "some costs are not known" : ""}>
-      {cost.text}
+    <HeadlineNumber label="Cost" note={note}>
+      {parts.join(" + ") || cost?.text}
     </HeadlineNumber>
   );
 }

@@ -28,7 +28,7 @@ export function LiveBar({ overview, connection }: { overview: Overview; connecti
     <section className="live-bar" aria-label="Progress">
       <div className="row wrap">
         <strong className="num">
-          {count(progress.done)} of {count(progress.total)} {noun}s
+          {progress.total === null ? `${count(progress.done)} ${noun}s so far` : `${count(progress.done)} of ${count(progress.total)} ${noun}s`}
         </strong>
         <span className="quiet num">
           {[left, progress.perSecond === null ? "" : `${progress.perSecond.toPrecision(2)} a second`].filter(Boolean).join(" · ")}
@@ -39,7 +39,7 @@ export function LiveBar({ overview, connection }: { overview: Overview; connecti
           {run.status === "cancelling" ? "Cancelling" : "Cancel the run"}
         </Button>
       </div>
-      <Progress done={progress.done} total={progress.total} label={`${noun}s done`} />
+      {progress.total !== null && <Progress done={progress.done} total={progress.total} label={`${noun}s done`} />}
       {cancel.isError && <Notice tone="fail">{describe(cancel.error).text}</Notice>}
       {asking && (
         <Dialog
@@ -55,7 +55,8 @@ export function LiveBar({ overview, connection }: { overview: Overview; connecti
           }
         >
           <p>
-            The {count(progress.done)} results so far stay. The other {count(Math.max(0, progress.total - progress.done))} {noun}s are not measured.
+            The {count(progress.done)} results so far stay. The other {progress.total === null ? "" : `${count(Math.max(0, progress.total - progress.done))} `}
+            {noun}s are not measured.
           </p>
         </Dialog>
       )}

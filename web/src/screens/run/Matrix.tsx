@@ -18,6 +18,7 @@ const NARROW = 720; // pixels; a row is a small card below it
 
 export interface MatrixHandle {
   focusRow: (index: number) => void;
+  showRow: (index: number) => void; // without the focus
 }
 
 interface Props {
@@ -69,6 +70,7 @@ export function Matrix(props: Props) {
   useImperativeHandle(
     props.handle,
     () => ({
+      showRow: (index) => virtual.scrollToIndex(index, { align: "center" }),
       focusRow: (index) => {
         virtual.scrollToIndex(index, { align: "auto" });
         const focus = (left: number) => {

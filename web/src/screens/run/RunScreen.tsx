@@ -6,7 +6,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { ScreenProps } from "~/app/routes";
 import { reportSource } from "~/api/client";
-import { getOverview, type CaseRow, type CaseSort, type Overview } from "~/api/cases";
+import { getOverview, type CaseRow, type CaseSort, type Overview, type SliceName } from "~/api/cases";
 import { changeParams, currentAddress, formatAddress, navigate, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
@@ -18,10 +18,11 @@ import { Headline } from "./Headline";
 import { useLive } from "./live";
 import { LiveBar } from "./LiveBar";
 import { Matrix, type MatrixHandle } from "./Matrix";
-import { allRows, PAGE, prefetchRows, useRows, type Rows } from "./rows";
+import { allRows, PAGE, placeOf, prefetchRows, useRows, type Rows } from "./rows";
 import { RunSlices } from "./RunSlices";
 import { Toolbar } from "./Toolbar";
-import { viewOf } from "./view";
+import { Slices } from "./Slices";
+import { isSearch, viewOf, whereText } from "./view";
 import { nounOf } from "./words";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
@@ -141,6 +142,16 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   const [message, setMessage] = useState("");
   const matrix = useRef<MatrixHandle>(null);
   const open = caseOf(params);
+  const [placed, setPlaced] = useState<number | null>(null); // the open case whose row is the active one
+  useEffect(() => {
+    if (open === null || open === placed || rows.loading) return;
+    setPlaced(open);
+    if (rows.at(active)?.position === open) return;
+    void placeOf(run.runId, view, open).then((index) => {
+      setActive(index ?? -1);
+      if (index !== null) matrix.current?.showRow(index);
+    });
+  }, [open, placed, rows, active, run.runId, view]);
   const change = (next: Record<string, string | undefined>) => {
     setActive(0);
     changeParams(next, { replace: true });
@@ -158,9 +169,10 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   const openRow = (index: number, row: CaseRow | undefined) => {
     if (row === undefined) return;
     setActive(index);
+    setPlaced(row.position);
     changeParams({ case: String(row.position), trial: undefined, item: undefined }, { replace: true });
   };
-  const place = () => indexOf(rows, open, active);
+  const place = () => Math.max(0, active);
   const move = (by: 1 | -1) => {
     const outside = open === null && document.activeElement?.closest(".matrix") == null;
     const next = Math.max(0, Math.min(rows.total - 1, place() + (outside ? 0 : by))); // the first key enters the table
@@ -186,7 +198,8 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   };
   const close = () => {
     changeParams({ case: undefined, trial: undefined, item: undefined });
-    requestAnimationFrame(() => matrix.current?.focusRow(active));
+    setPlaced(null);
+    requestAnimationFrame(() => matrix.current?.focusRow(Math.max(0, active)));
   };
   useKeys("Run", [
     { keys: "j", label: `Next ${noun}`, run: () => move(1) },
@@ -195,16 +208,21 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     { keys: "ArrowUp", label: `Previous ${noun}`, run: () => move(-1) },
     { keys: "n", label: "Next failure", run: nextFailure },
   ]);
+  const toggle = (slice: SliceName) => {
+    const others = view.where.filter((one) => one.by !== slice.by || one.name !== slice.name);
+    change({ where: whereText(others.length < view.where.length ? others : [...others.filter((one) => one.by !== slice.by), slice]) });
+  };
   const sortBy = (by: CaseSort) => {
     const descending = view.sort === by ? !view.descending : by === "cost" || by === "latency";
     change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
   };
-  const collect = async () => (view.text ? Promise.all(Array.from({ length: rows.total }, (_, at) => rows.load(at))).then(present) : allRows(run.runId, view, MAX_EXPORT));
+  const collect = async () => (isSearch(view) ? Promise.all(Array.from({ length: rows.total }, (_, at) => rows.load(at))).then(present) : allRows(run.runId, view, MAX_EXPORT));
   if (run.erasedAt) return <Headline overview={overview} onFilter={() => undefined} />;
   return (
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
       {(overview.slices ?? []).length > 0 && <RunSlices slices={overview.slices ?? []} />}
+      <Slices run={run.runId} live={overview.progress !== null} where={view.where} onWhere={toggle} />
       <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">
@@ -213,7 +231,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
       {rows.error !== null && rows.first === undefined ? (
         <ErrorState error={rows.error} />
       ) : rows.total === 0 && !rows.loading ? (
-        <NoRows overview={overview} rows={rows} noun={noun} filtered={view.show !== "all" || view.check !== null} clear={() => change({ show: undefined, check: undefined, q: undefined })} />
+        <NoRows overview={overview} rows={rows} noun={noun} filtered={view.show !== "all" || view.check !== null || view.limits.length > 0} clear={() => change({ show: undefined, check: undefined, q: undefined, where: undefined, limits: undefined })} />
       ) : rows.total === 0 ? (
         <div className="card loading-card">
           <Loading label={`Loading the ${noun}s`} lines={8} />
@@ -259,8 +277,13 @@ function SearchNote({ rows: { search }, noun }: { rows: Rows; noun: string }) {
   const looked = search.complete ? `Looked at all ${plural(search.total, "result")}.` : `Looked at ${count(search.looked)} of ${count(search.total)} results.`;
   return (
     <p className="row wrap quiet" role="status">
-      {search.running ? "Searching…" : `${plural(search.matches, noun)} found.`} {looked}
-      {search.more && !search.running && (
+      {`${search.running ? "Searching…" : ""} ${plural(search.matches, noun)} found. ${looked}`}
+      {search.stop && (
+        <Button size="small" onClick={search.stop}>
+          Stop
+        </Button>
+      )}
+      {search.more && (
         <Button size="small" onClick={search.more}>
           Search further
         </Button>
@@ -272,15 +295,6 @@ function SearchNote({ rows: { search }, noun }: { rows: Rows; noun: string }) {
 function caseOf(params: URLSearchParams): number | null {
   const text = params.get("case") ?? "";
   return /^\d{1,9}$/.test(text) ? Number(text) : null;
-}
-
-/** The index of the open case among the rows shown; without one, the active row. */
-function indexOf(rows: Rows, open: number | null, active: number): number {
-  if (open === null || rows.at(active)?.position === open) return active;
-  for (let index = Math.max(0, active - PAGE); index < Math.min(rows.total, active + 2 * PAGE); index += 1) {
-    if (rows.at(index)?.position === open) return index;
-  }
-  return active;
 }
 
 async function findFailure(rows: Rows, after: number): Promise<number | null> {

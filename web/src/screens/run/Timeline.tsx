@@ -1,52 +1,101 @@
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 
 import type { Step, Usage } from "~/api/cases";
+import { ContentView } from "~/content/ContentView";
+import { textOf } from "~/content/shapes";
+import { useParam } from "~/state/address";
+import { Button } from "~/ui/controls";
 import { count, duration as formatDuration, money, plural } from "~/ui/format";
-
-import { Content } from "./Content";
-import { costOf, modelName, turnsOf, type Item, type ToolItem, type Turn } from "./trajectory";
 import { VisibleText } from "~/ui/VisibleText";
 
-/** The steps of an agent: turns of its model, with the tool calls between them. `live`: tools were called; else fixtures answered. */
+import { costOf, isFailed, type Item, modelName, type ToolItem, type Turn, turnsOf } from "./trajectory";
+
+/** The steps of an agent: a tree of turns with their times and costs, and beside it the step that is chosen. `live`: tools were called; else fixtures answered. */
 export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolean }) {
   const turns = useMemo(() => turnsOf(steps), [steps]);
+  const [chosen, setChosen] = useParam("step");
+  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
   const cost = costOf(turns);
   const models = turns.filter((turn) => turn.usage !== null).length;
   const tools = turns.flatMap((turn) => turn.items).filter((item) => item.kind === "tool").length;
+  const all = turns.flatMap((turn, at) => turn.items.map((item, index) => ({ name: `${at + 1}.${index + 1}`, item })));
+  const shown = all.find((one) => one.name === chosen) ?? all.find((one) => isFailed(one.item)) ?? all[0];
+  const toggle = (at: number) => {
+    const next = new Set(closed);
+    if (!next.delete(at)) next.add(at);
+    setClosed(next);
+  };
   return (
     <>
-      <p className="quiet">
-        {plural(models, "model call")}, {plural(tools, "tool call")}
-        {models > 0 && ` · ${cost.unknown ? "cost not known" : money(cost.usd)}`}
-        {tools > 0 && ` · tools: ${live ? "live" : "fixtures"}`}
-      </p>
-      <ol className="timeline">
-        {turns.map((turn, at) => (
-          <TurnView key={at} turn={turn} live={live} />
-        ))}
-      </ol>
+      <div className="row wrap">
+        <p className="quiet">
+          {plural(models, "model call")}, {plural(tools, "tool call")}
+          {models > 0 && ` · ${cost.unknown ? "cost not known" : money(cost.usd)}`}
+          {tools > 0 && ` · tools: ${live ? "live" : "fixtures"}`}
+        </p>
+        <span className="grow" />
+        {turns.length > 1 && (
+          <Button kind="plain" size="small" onClick={() => setClosed(closed.size > 0 ? new Set() : new Set(turns.keys()))}>
+            {closed.size > 0 ? "Expand all" : "Collapse all"}
+          </Button>
+        )}
+      </div>
+      <div className="trajectory">
+        <ol className="timeline" aria-label="Steps">
+          {turns.map((turn, at) => (
+            <li key={at} className="turn">
+              <TurnHead turn={turn} open={!closed.has(at)} onToggle={() => toggle(at)} />
+              {!closed.has(at) && (
+                <ul className="steps">
+                  {turn.items.map((item, index) => {
+                    const name = `${at + 1}.${index + 1}`;
+                    return (
+                      <li key={index}>
+                        <button type="button" className={`step step-${item.kind}${isFailed(item) ? " step-failed" : ""}`} aria-pressed={name === shown?.name} onClick={() => setChosen(name)}>
+                          <StepLine item={item} />
+                        </button>
+                      </li>
+                    );
+                  })}
+                </ul>
+              )}
+            </li>
+          ))}
+        </ol>
+        {shown && (
+          <section className="trajectory-step" aria-label="Chosen step">
+            {shown.item.kind === "tool" ? <ToolView item={shown.item} live={live} /> : <NoteView item={shown.item} />}
+          </section>
+        )}
+      </div>
     </>
   );
 }
 
-function TurnView({ turn, live }: { turn: Turn; live: boolean }) {
+function TurnHead({ turn, open, onToggle }: { turn: Turn; open: boolean; onToggle: () => void }) {
   return (
-    <li className="turn">
-      {turn.usage !== null && (
-        <div className="turn-head">
-          <span className="turn-number">Turn {turn.number}</span>
-          <UsageText usage={turn.usage} />
-          <Time at={turn.at} />
-        </div>
-      )}
-      <ul className="steps">
-        {turn.items.map((item, at) => (
-          <li key={at} className={`step step-${item.kind}`}>
-            <ItemView item={item} live={live} />
-          </li>
-        ))}
-      </ul>
-    </li>
+    <button type="button" className="turn-head" aria-expanded={open} onClick={onToggle}>
+      <span className="turn-number">{turn.usage === null ? "Start" : `Turn ${turn.number}`}</span>
+      {turn.usage !== null && <UsageText usage={turn.usage} />}
+      <Time at={turn.at} />
+    </button>
+  );
+}
+
+/** One line of the tree: what the agent did, and how long it took. */
+function StepLine({ item }: { item: Item }) {
+  const [name, text] = item.kind === "tool" ? [item.tool, textOf(item.inputs ?? "")] : [item.title, textOf(item.text ?? "")];
+  return (
+    <>
+      <span className="step-title">
+        <VisibleText text={name} />
+      </span>
+      <span className="faint truncate step-text">
+        <VisibleText text={text.slice(0, 120)} />
+      </span>
+      {isFailed(item) && <span className="source source-failed">failed</span>}
+      <Time at={null} duration={item.kind === "tool" ? item.duration : null} />
+    </>
   );
 }
 
@@ -65,8 +114,7 @@ export function UsageText({ usage }: { usage: Usage }) {
   );
 }
 
-function ItemView({ item, live }: { item: Item; live: boolean }) {
-  if (item.kind === "tool") return <ToolView item={item} live={live} />;
+function NoteView({ item }: { item: Exclude<Item, ToolItem> }) {
   return (
     <>
       <div className="step-head">
@@ -75,13 +123,12 @@ function ItemView({ item, live }: { item: Item; live: boolean }) {
         </span>
         <Time at={item.at} />
       </div>
-      {item.text !== undefined && <Content value={item.text} label={item.title} />}
+      {item.text !== undefined && <ContentView value={item.text} label={item.title} />}
     </>
   );
 }
 
 function ToolView({ item, live }: { item: ToolItem; live: boolean }) {
-  const failed = item.error !== undefined || (item.answered && item.status !== "" && !["ok", "success", "succeeded"].includes(item.status));
   return (
     <>
       <div className="step-head">
@@ -91,20 +138,18 @@ function ToolView({ item, live }: { item: ToolItem; live: boolean }) {
           </code>
         </span>
         <span className="source">{live ? "live" : "fixture"}</span>
-        {failed && <span className="source source-failed">failed{item.status && ` (${item.status})`}</span>}
+        {isFailed(item) && item.answered && <span className="source source-failed">failed{item.status && ` (${item.status})`}</span>}
         {!item.answered && <span className="source source-failed">no answer</span>}
         <Time at={item.at} duration={item.duration} />
       </div>
-      <div className="step-body">
-        <span className="arrow">call</span>
-        <Content value={item.inputs} label={`Arguments of ${item.tool}`} />
-        {item.answered && (
-          <>
-            <span className="arrow">{item.error === undefined ? "answer" : "error"}</span>
-            <Content value={item.error ?? item.outcome} label={`Answer of ${item.tool}`} />
-          </>
-        )}
-      </div>
+      <span className="arrow">call</span>
+      <ContentView value={item.inputs} label={`Arguments of ${item.tool}`} />
+      {item.answered && (
+        <>
+          <span className="arrow">{item.error === undefined ? "answer" : "error"}</span>
+          <ContentView value={item.error ?? item.outcome} label={`Answer of ${item.tool}`} />
+        </>
+      )}
     </>
   );
 }

@@ -6,7 +6,9 @@ import { count } from "~/ui/format";
 import { plainText } from "~/ui/visible";
 
 import type { Rows } from "./rows";
-import type { Show, View } from "./view";
+import { reportSource } from "~/api/client";
+import { Filters } from "./Filters";
+import { isSearch, type Show, type View } from "./view";
 import { cellText } from "./words";
 
 const SORTS = [
@@ -47,8 +49,9 @@ export function Toolbar({ run, view, rows, columns, findings, noun, change, coll
         />
       )}
       <Select label="Order" value={sort} options={sorts} onChange={(value) => change({ sort: value === "status" ? undefined : value })} />
-      {(view.show !== "all" || view.check !== null || view.text) && (
-        <Button kind="plain" icon="close" onClick={() => change({ show: undefined, check: undefined, q: undefined })}>
+      {reportSource() === null && <Filters view={view} columns={columns} change={change} />}
+      {(view.show !== "all" || view.check !== null || view.limits.length > 0 || isSearch(view)) && (
+        <Button kind="plain" icon="close" onClick={() => change({ show: undefined, check: undefined, q: undefined, where: undefined, limits: undefined })}>
           Clear
         </Button>
       )}

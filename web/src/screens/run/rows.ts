@@ -1,16 +1,14 @@
 /** The rows of the table, page by page as they come into view, or the rows that a search found. */
 
-import { keepPreviousData, useInfiniteQuery, type QueryClient, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, type QueryClient, useQueries, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState } from "react";
 
 import { queryCases, searchCases, type CaseRow, type CasesAnswer, type CasesQuery, type SearchMatch } from "~/api/cases";
 
-import { queryOf, type View } from "./view";
+import { isSearch, queryOf, type View } from "./view";
 
 export const PAGE = 100; // rows of a page; the most that the server gives with previews
-const MIN_MATCHES = 50; // a search goes on by itself until it has this many,
-const MAX_CALLS = 12; // or until it has called the server so often
-const MAX_MATCHES = 200;
+const MAX_MATCHES = 1_000; // the most positions that a filter of the server has
 
 export interface Rows {
   total: number;
@@ -30,14 +28,19 @@ export interface SearchState {
   complete: boolean;
   running: boolean;
   matches: number;
-  more: (() => void) | null;
+  stop: (() => void) | null;
+  more: (() => void) | null; // goes on after a stop
 }
 
-/** The rows of a view. */
+/** The rows of a view. A search looks only at the cases of the view, and its rows have the order of the view. */
 export function useRows(run: string, view: View): Rows {
-  const pages = usePages(run, queryOf({ ...view, text: "" }));
-  const found = useSearch(run, view.text);
-  return view.text.trim() ? { ...found, first: pages.first } : pages;
+  const searched = isSearch(view);
+  const search = useSearch(run, view);
+  const query = queryOf(view);
+  const pages = usePages(run, searched ? { ...query, filter: { ...query.filter, positions: search.positions } } : query);
+  if (!searched) return pages;
+  const { positions, ...found } = search;
+  return { ...pages, ...found, total: positions.length === 0 ? 0 : pages.total, loading: found.loading || pages.loading, error: found.error ?? pages.error };
 }
 
 function pageOptions(run: string, query: CasesQuery, page: number) {
@@ -51,7 +54,7 @@ function pageOptions(run: string, query: CasesQuery, page: number) {
 
 /** Ask for the first rows of a view before the rest of the screen is known. */
 export function prefetchRows(queries: QueryClient, run: string, view: View): void {
-  void queries.prefetchQuery({ ...pageOptions(run, queryOf({ ...view, text: "" }), 0), retry: false });
+  void queries.prefetchQuery({ ...pageOptions(run, queryOf(view), 0), retry: false });
 }
 
 function usePages(run: string, query: CasesQuery): Rows {
@@ -90,71 +93,61 @@ function usePages(run: string, query: CasesQuery): Rows {
   };
 }
 
-function useSearch(run: string, text: string): Rows {
-  const words = text.trim();
+interface Search extends Pick<Rows, "match" | "search" | "loading" | "error"> {
+  positions: number[];
+}
+
+/** Looks through the whole run, call by call, until its end, until it has `MAX_MATCHES`, or until it is stopped. */
+function useSearch(run: string, view: View): Search {
+  const words = view.text.trim();
+  const { filter } = queryOf(view);
   const search = useInfiniteQuery({
-    queryKey: ["run", run, "search", words],
-    queryFn: ({ pageParam, signal }) => searchCases(run, { text: words, limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) }, signal),
+    queryKey: ["run", run, "search", words, view.where, filter],
+    queryFn: ({ pageParam, signal }) => searchCases(run, { ...(words ? { text: words } : {}), ...(view.where.length > 0 ? { where: view.where } : {}), limit: PAGE, ...(filter ? { filter } : {}), ...(pageParam ? { cursor: pageParam } : {}) }, signal),
     initialPageParam: "",
     getNextPageParam: (last) => last.next,
-    enabled: words !== "",
+    enabled: isSearch(view),
     staleTime: 30_000,
   });
-  const [goal, setGoal] = useState({ matches: MIN_MATCHES, calls: MAX_CALLS });
-  useEffect(() => setGoal({ matches: MIN_MATCHES, calls: MAX_CALLS }), [words]);
+  const [stopped, setStopped] = useState(false);
+  useEffect(() => setStopped(false), [words, JSON.stringify([filter, view.where])]);
   const pages = search.data?.pages;
   const matches = useMemo(() => firstOfEach(pages?.flatMap((page) => page.matches) ?? []), [pages]);
-  const calls = pages?.length ?? 0;
   const { hasNextPage, isFetching, fetchNextPage, isError } = search;
+  const more = hasNextPage && !isError && matches.size < MAX_MATCHES;
   useEffect(() => {
-    const short = matches.size < Math.min(goal.matches, MAX_MATCHES) && calls < goal.calls;
-    if (hasNextPage && !isFetching && !isError && short) void fetchNextPage();
-  }, [hasNextPage, isFetching, isError, fetchNextPage, matches.size, calls, goal]);
-
+    if (more && !isFetching && !stopped) void fetchNextPage();
+  }, [more, isFetching, stopped, fetchNextPage]);
   const positions = useMemo(() => [...matches.keys()].slice(0, MAX_MATCHES), [matches]);
-  const rows = useQuery({
-    queryKey: ["run", run, "cases", "positions", positions],
-    queryFn: ({ signal }) => rowsAt(run, positions, signal),
-    enabled: positions.length > 0,
-    placeholderData: keepPreviousData,
-  });
-  const byPosition = useMemo(() => new Map((rows.data ?? []).map((row) => [row.position, row])), [rows.data]);
-  const at = (index: number) => byPosition.get(positions[index] ?? -1);
   const looked = pages?.at(-1)?.looked;
+  const running = isFetching || (more && !stopped);
   return {
-    total: positions.length,
-    at,
-    load: (index) => Promise.resolve(at(index)),
-    onRange: () => undefined,
-    first: undefined,
-    error: search.error ?? rows.error,
+    positions,
+    error: search.error,
     loading: search.isPending,
-    match: (row) => matches.get(row.position),
+    match: (row) => (words ? matches.get(row.position) : undefined),
     search: {
       looked: looked?.to ?? 0,
       total: looked?.total ?? 0,
       complete: looked?.complete ?? false,
-      running: isFetching,
+      running,
       matches: matches.size,
-      more: hasNextPage && positions.length < MAX_MATCHES ? () => setGoal({ matches: matches.size + MIN_MATCHES, calls: calls + MAX_CALLS }) : null,
+      stop: more && !stopped ? () => setStopped(true) : null,
+      more: more && stopped ? () => setStopped(false) : null,
     },
   };
-}
-
-async function rowsAt(run: string, positions: number[], signal: AbortSignal): Promise<CaseRow[]> {
-  const rows: CaseRow[] = [];
-  for (let start = 0; start < positions.length; start += PAGE) {
-    const some = positions.slice(start, start + PAGE);
-    const answer = await queryCases(run, { filter: { positions: some }, include: ["preview"], limit: PAGE }, signal);
-    rows.push(...answer.cases);
-  }
-  return rows;
 }
 
 function firstOfEach(matches: SearchMatch[]): Map<number, SearchMatch> {
   const found = new Map<number, SearchMatch>();
   for (const match of matches) if (!found.has(match.position)) found.set(match.position, match);
   return found;
+}
+
+/** The index of a case among the rows of a view; null if the view does not have it. */
+export async function placeOf(run: string, view: View, position: number): Promise<number | null> {
+  const answer = await queryCases(run, { ...queryOf(view), include: [], limit: 1, place: position });
+  return answer.place ?? null;
 }
 
 /** Every row of a view, for an export. It stops at `most` rows. */

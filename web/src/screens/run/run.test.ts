@@ -1,10 +1,11 @@
 import { describe, expect, test, vi } from "vitest";
 
 import { comparableText, differenceOf, sidesOf } from "./difference";
-import { blocksOf, foldPoint } from "./fold";
+import { blocksOf, foldPoint } from "~/content/fold";
 import { timeLeftText } from "./progress";
-import { costOf, modelName, turnsOf } from "./trajectory";
-import { verdictOf } from "./words";
+import { alignedSteps, costOf, modelName, turnsOf } from "./trajectory";
+import { filterOf, isSearch, queryOf, viewOf, whereOf, whereText } from "./view";
+import { trialMark, verdictOf } from "./words";
 import type { Overview } from "~/api/cases";
 import { throttle } from "~/api/throttle";
 import { piecesOf, plainText } from "~/ui/visible";
@@ -178,4 +179,46 @@ describe("the verdict of a run with critical findings", () => {
     expect(verdictOf(overview("critical", "failed", null)).word).toBe("Not passed");
     expect(verdictOf(overview("medium", "completed", true)).word).toBe("Passed");
   });
+});
+
+test.each([
+  [true, " ✓"],
+  [false, " ✗"],
+  [null, " ?"],
+])("a trial with the verdict %s has the mark%s", (passed, mark) => expect(trialMark({ passed })).toBe(mark));
+
+describe("filters", () => {
+  const columns = [{ index: 2, label: "helpful" }];
+  test.each([
+    ["tag=warranty", { where: { by: "tag", name: "warranty" } }],
+    ["tier = pro", { where: { by: "tier", name: "pro" } }],
+    ["score<0.5", { limit: { name: "score", sign: "<", value: 0.5 } }],
+    ["latency>2s", { limit: { name: "latency", sign: ">", value: 2_000 } }],
+    ["latency > 300 ms", { limit: { name: "latency", sign: ">", value: 300 } }],
+    ["check:helpful=fail", { check: 2 }],
+    ["check:tone=fail", { wrong: "There is no check tone." }],
+    ["nonsense", { wrong: expect.stringContaining("A filter is such as") }],
+  ])("%s", (text, filter) => expect(filterOf(text, columns)).toEqual(filter));
+
+  test("are in the address and come back from it", () => {
+    const where = [{ by: "tag", name: "a,b:c%" }, { by: "$.output.metadata.model", name: "" }];
+    const params = new URLSearchParams({ where: whereText(where) ?? "", limits: "score<0.5,latency>2000,bad" });
+    const view = viewOf(params);
+    expect(view.where).toEqual(where);
+    expect(queryOf(view).filter).toEqual({ score: { below: 0.5 }, latencyMs: { above: 2_000 } });
+    expect(isSearch(view)).toBe(true);
+    expect(whereOf("%E0%A4%A,x")).toEqual([]);
+  });
+});
+
+test("two trajectories are aligned, and part where their steps differ", () => {
+  const call = (tool: string, id: number) => [{ type: "tool-called", tool, call_id: `${tool}${id}`, inputs: { id } }, { type: "tool-returned", tool, call_id: `${tool}${id}`, outcome: 1, status: "ok" }];
+  const before = [{ type: "reasoned", text: "hm" }, ...call("find", 1), ...call("mail", 2)];
+  const after = [...call("find", 1), ...call("refund", 2), ...call("mail", 2)];
+  expect(alignedSteps(before, after)).toEqual([
+    { before: 'find {"id": 1}', after: 'find {"id": 1}' },
+    { before: null, after: 'refund {"id": 2}' },
+    { before: 'mail {"id": 2}', after: 'mail {"id": 2}' },
+  ]);
+  expect(alignedSteps(before, [])).toHaveLength(2);
 });

@@ -1,6 +1,9 @@
 /** The steps of an agent, folded into turns: a tool's call and its answer are one item. */
 
+import { diffArrays } from "diff";
+
 import type { Step, Usage } from "~/api/cases";
+import { textOf } from "~/content/shapes";
 
 export interface ToolItem {
   kind: "tool";
@@ -65,6 +68,48 @@ export function turnsOf(steps: readonly Step[]): Turn[] {
   return turns;
 }
 
+/** Whether a step is an error: a tool that failed, or that gave no answer. */
+export function isFailed(item: Item): boolean {
+  if (item.kind !== "tool") return false;
+  return !item.answered || item.error !== undefined || (item.status !== "" && !["ok", "success", "succeeded"].includes(item.status));
+}
+
+export interface AlignedStep {
+  before: string | null; // null: only the other agent did it
+  after: string | null;
+}
+
+/** What an agent did, one line a step: tools with their arguments, hand-offs and messages; not what it thought. */
+export function actionsOf(steps: readonly Step[]): string[] {
+  return turnsOf(steps)
+    .flatMap((turn) => turn.items)
+    .filter((item) => item.kind !== "reasoned")
+    .map((item) => (item.kind === "tool" ? `${item.tool} ${textOf(item.inputs ?? "")}` : `${item.title} ${textOf(item.text ?? "")}`).trim().slice(0, 300));
+}
+
+const MAX_STEPS = 500;
+
+/** Two trajectories beside each other, equal steps in one line. */
+export function alignedSteps(before: readonly Step[], after: readonly Step[]): AlignedStep[] {
+  const changes = diffArrays(actionsOf(before).slice(0, MAX_STEPS), actionsOf(after).slice(0, MAX_STEPS));
+  const rows: AlignedStep[] = [];
+  let removed: string[] = [];
+  const flush = (added: string[]) => {
+    for (let at = 0; at < Math.max(removed.length, added.length); at += 1) rows.push({ before: removed[at] ?? null, after: added[at] ?? null });
+    removed = [];
+  };
+  for (const change of changes) {
+    if (change.removed) removed = change.value;
+    else if (change.added) flush(change.value);
+    else {
+      flush([]);
+      rows.push(...change.value.map((text) => ({ before: text, after: text })));
+    }
+  }
+  flush([]);
+  return rows;
+}
+
 /** The sum of the known costs, and whether some cost is not known. */
 export function costOf(turns: readonly Turn[]): { usd: number; unknown: boolean } {
   const usages = turns.flatMap((turn) => (turn.usage === null ? [] : [turn.usage]));
@@ -105,9 +150,11 @@ function noteItem(step: Step, at: number | null): NoteItem {
     case "reasoned":
       return { kind: "reasoned", at, title: "Reasoning", text: step["text"] };
     case "wrote":
-      return { kind: "wrote", at, title: `Memory ${String(step["memory_id"] ?? "")}`.trim(), text: step["content"] };
+      return { kind: "wrote", at, title: `Writes memory ${String(step["memory_id"] ?? "")}`.trim(), text: step["content"] };
     case "handed-off":
       return { kind: "handed-off", at, title: `Hand-off to ${String(step["to_agent_id"] ?? "")}`, text: step["reason"] };
+    case "said":
+      return { kind: "other", at, title: step["role"] === "user" ? "User" : "Agent", text: step["content"] };
     default:
       return { kind: "other", at, title: step.type, text: step };
   }

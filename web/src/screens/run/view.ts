@@ -1,6 +1,6 @@
 /** What the table of cases shows: filter, order and search, as they are in the address. */
 
-import type { CasesQuery, CaseSort, CaseStatus } from "~/api/cases";
+import type { CasesQuery, CaseSort, CaseStatus, CheckColumn, SliceName } from "~/api/cases";
 
 export type Show = "all" | "failed" | "unmeasured" | "passed" | "ungraded" | "findings";
 
@@ -10,6 +10,15 @@ export interface View {
   sort: CaseSort;
   descending: boolean;
   text: string; // searched in ids, inputs, outputs and reasons
+  where: SliceName[]; // only cases with all of these values
+  limits: NumberFilter[];
+}
+
+/** `score<0.5`, `latency>2000`, `cost>0.01`; a latency is in milliseconds. */
+export interface NumberFilter {
+  name: "score" | "cost" | "latency";
+  sign: "<" | ">";
+  value: number;
 }
 
 const SHOWS: readonly Show[] = ["all", "failed", "unmeasured", "passed", "ungraded", "findings"];
@@ -34,7 +43,67 @@ export function viewOf(params: URLSearchParams): View {
     sort: SORTS.find((one) => one === sort) ?? "status",
     descending: (params.get("sort") ?? "").startsWith("-"),
     text: params.get("q") ?? "",
+    where: whereOf(params.get("where") ?? ""),
+    limits: limitsOf(params.get("limits") ?? ""),
   };
+}
+
+/** Values in an address: `tier:pro,tag:a%2Cb`. */
+export function whereOf(text: string): SliceName[] {
+  return text.split(",").flatMap((part) => {
+    const [by, name] = part.split(":").map(decoded);
+    return by && name !== undefined ? [{ by, name }] : [];
+  });
+}
+
+export function whereText(where: SliceName[]): string | undefined {
+  return where.map(({ by, name }) => `${encodeURIComponent(by)}:${encodeURIComponent(name)}`).join(",") || undefined;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
+}
+
+const LIMIT = /^(score|cost|latency)\s*([<>])\s*(\d*\.?\d+)\s*(ms|s)?$/;
+
+function limitsOf(text: string): NumberFilter[] {
+  return text.split(",").flatMap((part) => limitOf(part) ?? []);
+}
+
+function limitOf(text: string): NumberFilter | null {
+  const [, name, sign, value, unit] = LIMIT.exec(text.trim()) ?? [];
+  if (name === undefined) return null;
+  return { name: name as NumberFilter["name"], sign: sign as NumberFilter["sign"], value: Number(value) * (unit === "s" ? 1_000 : 1) };
+}
+
+export function limitText({ name, sign, value }: NumberFilter): string {
+  return `${name}${sign}${value}`;
+}
+
+/** Whether the server looks at the content of cases for this view. */
+export function isSearch(view: View): boolean {
+  return view.text.trim() !== "" || view.where.length > 0;
+}
+
+export type Filter = { where: SliceName } | { limit: NumberFilter } | { check: number } | { wrong: string };
+
+/** What a person types: `tag=warranty`, `score<0.5`, `latency>2s`, `check:helpful=fail`. */
+export function filterOf(text: string, columns: CheckColumn[]): Filter {
+  const limit = limitOf(text);
+  if (limit !== null) return { limit };
+  const [, label] = /^check:(.+?)\s*=\s*fail(?:ed)?$/.exec(text.trim()) ?? [];
+  if (label !== undefined) {
+    const column = columns.find((one) => one.label === label);
+    return column ? { check: column.index } : { wrong: `There is no check ${label}.` };
+  }
+  const cut = text.indexOf("=");
+  const by = text.slice(0, cut).trim();
+  if (cut < 1 || /[:=]/.test(by)) return { wrong: "A filter is such as tag=warranty, tier=pro, score<0.5, latency>2s or check:helpful=fail." };
+  return { where: { by: by === "tags" ? "tag" : by, name: text.slice(cut + 1).trim() } };
 }
 
 /** The request for the rows of a view, without its place. */
@@ -45,6 +114,10 @@ export function queryOf(view: View): CasesQuery {
     ...(view.check === null ? {} : { check: { index: view.check } }),
     ...(view.show === "findings" ? { findings: true as const } : {}),
   };
+  for (const { name, sign, value } of view.limits) {
+    const member = name === "score" ? "score" : name === "cost" ? "costUsd" : "latencyMs";
+    filter[member] = { ...filter[member], [sign === "<" ? "below" : "above"]: value };
+  }
   return {
     ...(Object.keys(filter).length > 0 ? { filter } : {}),
     sort: { by: view.sort, order: view.descending ? "desc" : "asc" },

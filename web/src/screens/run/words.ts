@@ -1,6 +1,6 @@
 /** The verdict of a run and the state of a case, in words. */
 
-import type { Bar, CaseRow, CaseStatus, CheckCell, Overview } from "~/api/cases";
+import type { Bar, CaseRow, CaseStatus, CheckCell, Overview, TrialDetail } from "~/api/cases";
 import { count, plural } from "~/ui/format";
 
 export type Tone = "pass" | "fail" | "warn" | "live" | "mute";
@@ -130,6 +130,11 @@ function cellTone(cell: CheckCell): Tone {
   if (cell.failed > 0) return "fail";
   if (cell.error > 0) return "warn";
   return cell.passed > 0 && cell.skipped === 0 ? "pass" : "mute";
+}
+
+/** Whether a trial passed; its checks and criteria alone do not say it. */
+export function trialMark({ passed }: Pick<TrialDetail, "passed">): string {
+  return passed === null ? " ?" : passed ? " ✓" : " ✗";
 }
 
 /** `2/3` trials of a task; "" if it has one. */

@@ -28,6 +28,7 @@ export default function RunsScreen() {
     placeholderData: keepPreviousData,
   });
   const indexed = { kind: filter.kind, status: filter.status, name: filter.name, passed: filter.passed };
+  const scanned = !state.grouped && (filter.text ?? filter.agentId ?? filter.tag) !== undefined; // the server looks at each run, and does not count ahead
   const counts = useQuery({
     queryKey: ["run-counts", indexed],
     queryFn: ({ signal }) => queryRuns({ filter: indexed, counts: true, limit: 1 }, signal),
@@ -81,7 +82,11 @@ export default function RunsScreen() {
     <div className="screen runs">
       <header className="screen-head">
         <h1>Runs</h1>
-        {counts.data?.counts && <span className="faint num">{format.count(counts.data.counts.total)}</span>}
+        {counts.data?.counts && (
+          <span className="faint num" role="status">
+            {scanned ? `${format.count(rows.length)}${list.hasNextPage ? " or more" : ""} of ${format.count(counts.data.counts.total)}` : format.count(counts.data.counts.total)}
+          </span>
+        )}
         <span className="grow" />
         {picked.length > 0 && (
           <span className="row">

@@ -84,10 +84,10 @@ export function CasesCell({ run }: { run: RunRow }) {
   if (isLive(run.status)) {
     return (
       <div className="runs-cases" title={countsText(run)}>
-        <Progress done={done(counts)} total={all} label={`Progress of ${run.name || run.runId}`} />
+        {total !== null && <Progress done={done(counts)} total={all} label={`Progress of ${run.name || run.runId}`} />}
         <span className="num">
           {format.count(done(counts))}
-          <span className="faint">/{format.count(all)}</span>
+          <span className="faint">{total === null ? " so far" : `/${format.count(all)}`}</span>
         </span>
       </div>
     );
@@ -157,7 +157,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
       from: 1_090,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Cost", title: "Of the agent and of the judges; of an evaluation, its judges", width: "92px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costText ? "" : "faint"} title={run.costText}>{run.costText ?? format.MISSING}</span> },
+    { id: "cost", header: "Cost", title: "What the run spent: on its agent and on its judges", width: "92px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costText ? "" : "faint"} title={run.costText}>{run.costText ?? format.MISSING}</span> },
     { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",

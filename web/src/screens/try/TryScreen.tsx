@@ -6,7 +6,7 @@ import { useEffect, useMemo, useState } from "react";
 import type { ScreenProps } from "~/app/routes";
 import { ApiError, apiUrl } from "~/api/client";
 import { type CheckResult, type EvaluationRequest, runEvaluation, tryEvaluation } from "~/api/evaluate";
-import { Content } from "~/screens/run/Content";
+import { ContentView } from "~/content/ContentView";
 import { formatAddress, navigate, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { tabStorage } from "~/state/storage";
@@ -210,7 +210,7 @@ function Value({ name, value, path }: { name: string; value: unknown; path?: str
         {path && <span className="faint"> {path}</span>}
       </dt>
       <dd>
-        <Content value={value} label={name} />
+        <ContentView value={value} label={name} />
       </dd>
     </div>
   );

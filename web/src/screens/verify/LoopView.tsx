@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { CriterionVerdict, LoopTurn, TurnLog, TurnQuestion, TurnVerdict } from "~/api/decisions";
-import { Content, textOf } from "~/screens/run/Content";
+import { ContentView } from "~/content/ContentView";
+import { textOf } from "~/content/shapes";
 import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress } from "~/state/address";
 import { Button, Chip, format, Notice, Tag, VisibleText } from "~/ui";
@@ -28,11 +29,11 @@ export function LoopView({ log }: { log: TurnLog }) {
       <section className="card verify-summary" aria-label="Task and result">
         <div>
           <h2>Task</h2>
-          <Content value={log.task ?? ""} label="Task" />
+          <ContentView value={log.task ?? ""} label="Task" />
         </div>
         <div>
           <h2>Committed result</h2>
-          {log.report.committed ? <Content value={log.result} label="Committed result" /> : <p className="quiet">Nothing was committed{log.report.waiting ? " yet" : ""}.</p>}
+          {log.report.committed ? <ContentView value={log.result} label="Committed result" /> : <p className="quiet">Nothing was committed{log.report.waiting ? " yet" : ""}.</p>}
         </div>
       </section>
       <ol className="verify-turns" aria-label="Turns">
@@ -61,7 +62,7 @@ function OpenQuestion({ run, question, turn }: { run: string; question: TurnQues
         <span className="grow" />
         {question.deadline && <span className="faint">{deadlineText(question.deadline)} left; without an answer it is rejected</span>}
       </div>
-      {subject !== undefined && <Content value={subject} label="What you decide about" />}
+      {subject !== undefined && <ContentView value={subject} label="What you decide about" />}
       {rejecting.map((verdict, index) => (
         <p key={index}>
           <span className="faint">{verdict.agentId} says</span> <VisibleText text={verdict.notes || verdict.error || verdict.verdict} />
@@ -120,7 +121,7 @@ function Turn({ turn, before }: { turn: LoopTurn; before: LoopTurn | undefined }
           {changes && comparable ? (
             <DifferenceView expected={before.candidate} actual={turn.candidate} names={[`turn ${before.iteration}`, `turn ${turn.iteration}`]} />
           ) : (
-            <Content value={turn.candidate} label={`Candidate of turn ${turn.iteration}`} />
+            <ContentView value={turn.candidate} label={`Candidate of turn ${turn.iteration}`} />
           )}
         </div>
       )}

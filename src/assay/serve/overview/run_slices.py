@@ -1,0 +1,125 @@
+"""GET …/runs/{run_id}/slices: the cases of a run by tag, by a member, by a path, or by why they fail."""
+
+from collections import Counter
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.comparison.stored_runs import columns_of, result_lines
+from assay.concurrency.threads import in_thread
+from assay.errors import NotFound
+from assay.errors.storage import Erased
+from assay.fep.records.service import EvaluationService
+from assay.ports import Run
+from assay.results.reason_groups import REASON, reason_groups
+from assay.results.slices import Dimension, SliceRates, SliceSink, read_dimension
+from assay.serve.fep.comparison import require_few, words_of_requests
+from assay.serve.fep.comparison_cache import use_lines
+from assay.serve.fep.server_state import fep_of
+from assay.serve.overview.access import any_run
+from assay.serve.overview.run_rows import SCORED
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+from assay.stats.intervals import Rate, rate_difference, wilson
+from assay.stats.number_text import points_text, rate_text
+
+MAX_RESULTS = 10_000  # that a request counts
+LISTED = 100  # slices of an answer
+_decode = msgspec.json.Decoder().decode
+
+
+class CaseSlice(Struct, frozen=True, kw_only=True, rename="camel"):
+    """
+    The cases with one value. `difference`: of their pass rate to that of all others; `verdict`: `better` or `worse` if
+    its 95% interval has no 0. Groups of failures have neither.
+    """
+
+    name: str
+    cases: int
+    rate: str | UnsetType = UNSET
+    difference: str | UnsetType = UNSET
+    verdict: str | UnsetType = UNSET
+
+
+class SlicesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """`members`: the names by which the run can be sliced. `counted`: false if the run has too many results."""
+
+    by: str
+    slices: list[CaseSlice]
+    more: int  # slices that are not listed
+    members: list[str]
+    counted: bool
+
+
+async def get_slices(call: HttpRequest) -> Response:
+    params = call.query("by")
+    run = await any_run(call)
+    by = params.get("by", "tag")
+    require_few([by])
+    if run.kind not in SCORED:
+        raise NotFound(f"run {run.id} has no cases: it is not an evaluation or an agent eval")
+    if run.erased:
+        raise Erased(run.id, run.erased, run.erased_by)
+    results: int = run.metadata.get("total", 0) * run.metadata.get("trials", 1)
+    if results > MAX_RESULTS:
+        return answer(SlicesAnswer(by=by, slices=[], more=0, members=[], counted=False))
+    await call.audit_read(run)
+    with words_of_requests():
+        return answer(await read_slices(fep_of(call).evaluations, run, by))
+
+
+async def read_slices(evaluations: EvaluationService, run: Run, by: str) -> SlicesAnswer:
+    """The slices of a run, those that are worse than the rest first; groups of failures have counts alone."""
+    columns = await columns_of(evaluations.store, run)
+    dimension = read_dimension("tag" if by == REASON else by).in_table(columns)
+    sink, groups = SliceSink([dimension, EVERYTHING]), Counter[str]()
+
+    def use(line: bytes) -> None:
+        if by == REASON:
+            groups.update(reason_groups(_decode(line)))
+        sink.write(line)
+
+    await use_lines(result_lines(evaluations, run), use)
+    members = list(dict.fromkeys(["tag", *(name for name in sink.members if name not in ("tag", "tags"))]))
+    if by == REASON:
+        found = [CaseSlice(name=name, cases=cases) for name, cases in groups.most_common()]
+    else:
+        sink.require_values()
+        rates = await in_thread(lambda: list(sink.rates()))
+        whole = next((one for one in rates if one.dimension == EVERYTHING.name), None)
+        found = [_slice(one, whole) for one in rates if one.dimension == dimension.name]
+        found.sort(key=lambda one: (one.verdict != "worse", -one.cases))
+    return SlicesAnswer(
+        by=by, slices=found[:LISTED], more=max(0, len(found) - LISTED), members=members, counted=True
+    )
+
+
+class _Everything(Dimension):
+    """One slice with all cases."""
+
+    __slots__ = ()
+
+    def slices_of(self, context: dict[str, object]) -> list[str]:
+        return [""]
+
+
+EVERYTHING = _Everything("(all)", None)
+
+
+def _slice(one: SliceRates, whole: SliceRates | None) -> CaseSlice:
+    rate, every = one.case_pass_rate, whole.case_pass_rate if whole else None
+    found = CaseSlice(name=one.name, cases=rate.cases if rate else 0, rate=rate_text(rate))
+    if rate is None or every is None or (rest := _rest(rate, every)) is None:
+        return found
+    difference, low, high = rate_difference(rate, rest)
+    verdict = "better" if low > 0 else "worse" if high < 0 else UNSET
+    return msgspec.structs.replace(found, difference=points_text(difference, low, high), verdict=verdict)
+
+
+def _rest(rate: Rate, every: Rate) -> Rate | None:
+    """The rate of the cases that are not in the slice."""
+    cases = every.cases - rate.cases
+    if cases <= 0:
+        return None
+    share = min(1.0, max(0.0, (every.rate * every.cases - rate.rate * rate.cases) / cases))
+    return Rate(share, *wilson(share, cases), cases, cases)

@@ -1,0 +1,141 @@
+"""Slices of a run over REST: by tag, by member, by reason; and filters by slice and by number."""
+
+import pytest
+
+from assay.results.reason_groups import reason_groups
+from assay.stats.intervals import Rate, rate_difference, wilson
+from support.servers.rest_client import Server, sqlite
+
+EXACT = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
+RUNS = "/v1/host/assay/runs"
+
+
+def case(at):
+    """Twenty cases: those of the tier `free` fail, but for two."""
+    tier = "free" if at % 2 else "pro"
+    return {"id": f"c{at}", "input": "?", "expected": "yes", "metadata": {"tags": ["even"], "tier": tier}}
+
+
+def request(many=20):
+    right = [at % 2 == 0 or at in (1, 3) for at in range(many)]
+    outputs = [
+        {
+            "value": "yes" if good else f"no {at}",
+            "metadata": {"latency_ms": 100 * at, "model": f"m-{at % 2}", "cost_usd": 0.1},
+        }
+        for at, good in enumerate(right)
+    ]
+    return {"test_cases": [case(at) for at in range(many)], "outputs": outputs, "checks": [EXACT]}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("slices"))) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def run(client):
+    return client.post("/v1/evaluate", json=request()).json()["evaluation_id"]
+
+
+def slices(client, run, by):
+    answer = client.get(f"{RUNS}/{run}/slices", params={"by": by})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_slice_has_its_rate_and_its_difference_to_the_rest(client, run):
+    found = slices(client, run, "tier")
+    assert (found["by"], found["members"], found["more"], found["counted"]) == (
+        "tier",
+        ["tag", "tier"],
+        0,
+        True,
+    )
+    free, pro = found["slices"]
+    assert (free["name"], free["cases"], free["rate"]) == ("free", 10, "20.0% (5.7–51.0%)")
+    assert (free["verdict"], pro["verdict"]) == ("worse", "better")
+    assert free["difference"].startswith("−80.0 points (")
+    assert pro["difference"].startswith("+80.0 points (")
+    (every,) = slices(client, run, "tag")["slices"]
+    assert (every["name"], every["cases"], "difference" in every) == ("even", 20, False)
+    assert {one["name"] for one in slices(client, run, "$.output.metadata.model")["slices"]} == {"m-0", "m-1"}
+
+
+def test_what_the_outputs_cost_is_not_what_the_run_spent(client, run):
+    overview = client.get(f"{RUNS}/{run}/overview").json()
+    assert (overview["cost"], overview["costParts"]) == (None, {"system": "$2.00"})
+
+
+def test_a_case_has_its_metadata(client, run):
+    assert client.get(f"{RUNS}/{run}/cases/1").json()["metadata"] == {"tier": "free"}
+
+
+def test_failures_are_grouped_by_check_and_reason(client, run):
+    (group,) = slices(client, run, "reason")["slices"]
+    assert group == {"name": "exact_match: expected …, got …", "cases": 8}
+    where = [{"by": "reason", "name": group["name"]}, {"by": "tier", "name": "free"}]
+    found = client.post(f"{RUNS}/{run}/cases:search", json={"where": where}).json()
+    assert [match["position"] for match in found["matches"]] == [5, 7, 9, 11, 13, 15, 17, 19]
+    assert found["looked"]["complete"]
+
+
+@pytest.mark.parametrize(
+    ("filter", "positions"),
+    [
+        ({"latencyMs": {"above": 1700}}, [18, 19]),
+        ({"latencyMs": {"above": 1700, "below": 1850}}, [18]),
+        ({"score": {"below": 0.5}, "latencyMs": {"below": 800}}, [5, 7]),
+        ({"costUsd": {"above": 1}}, []),
+    ],
+)
+def test_cases_are_filtered_by_their_numbers(client, run, filter, positions):
+    for sort in ({"by": "position"}, {"by": "latency"}):
+        body = {"filter": filter, "sort": sort}
+        found = client.post(f"{RUNS}/{run}/cases:query", json=body).json()
+        assert ([row["position"] for row in found["cases"]], found["matching"]) == (positions, len(positions))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("slices?by=tiers", None, "by=tiers: no case has a value there; the members are"),
+        ("slices?by=$..[", None, "by: expected a path"),
+        ("slices?by=" + "x" * 2_000, None, "by: expected names of at most"),
+        ("cases:search", {"where": [{"by": "", "name": "x"}]}, "where[0].by"),
+        ("cases:search", {"where": [{"by": "$[", "name": "x"}]}, "by: expected a path"),
+        ("cases:query", {"filter": {"score": {"over": 1}}}, "filter.score"),
+    ],
+)
+def test_bad_slices_and_limits_are_refused_with_their_place(client, run, path, body, message):
+    address = f"{RUNS}/{run}/{path}"
+    answer = client.get(address) if body is None else client.post(address, json=body)
+    assert (answer.status_code, message in answer.text) == (400, True), answer.text
+
+
+def test_the_slices_of_an_erased_run_are_gone(client):
+    run = client.post("/v1/evaluate", json=request(2)).json()["evaluation_id"]
+    assert client.delete(f"/v1/evaluations/{run}").status_code == 200
+    assert client.get(f"{RUNS}/{run}/slices").status_code == 404
+
+
+def test_a_difference_of_rates_is_newcombes():
+    """Newcombe (1998), example (a): 56 of 70 and 48 of 80."""
+    one, other = (Rate(k / n, *wilson(k / n, n), n, n) for k, n in ((56, 70), (48, 80)))
+    assert rate_difference(one, other) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "groups"),
+    [
+        (["got 'a b' after 12 s", "got 'c' after 7 s"], ["mine: got … after # s"]),
+        (['{"a": 1} differs', "[1, 2] differs"], ["mine: … differs"]),
+        (["x" * 300], [f"mine: {'x' * 153}…"]),
+        ([], []),
+    ],
+)
+def test_reasons_without_their_values_are_one_group(reasons, groups):
+    checks = [{"check_type": "mine", "status": "error", "error": {"message": one}} for one in reasons]
+    context = {"test_case": {"id": "a"}, "output": {"value": 1}}
+    assert reason_groups({"execution_context": context, "check_results": checks}) == groups

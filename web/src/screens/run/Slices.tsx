@@ -1,0 +1,92 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { getSlices, type CaseSlice, type SliceName } from "~/api/cases";
+import { reportSource } from "~/api/client";
+import { Select } from "~/ui/controls";
+import { count } from "~/ui/format";
+import { VisibleText } from "~/ui/VisibleText";
+
+const MODEL = "$.output.metadata.model";
+const REASON = "reason";
+
+interface Props {
+  run: string;
+  live: boolean;
+  where: SliceName[];
+  onWhere: (slice: SliceName) => void;
+}
+
+/** Where the run is worse, and what fails most. A click shows only these cases. */
+export function Slices({ run, live, where, onWhere }: Props) {
+  const [by, setBy] = useState("tag");
+  const enabled = !live && reportSource() === null;
+  const options = (name: string) => ({
+    queryKey: ["run", run, "slices", name],
+    queryFn: ({ signal }: { signal: AbortSignal }) => getSlices(run, name, signal),
+    enabled,
+    staleTime: Infinity,
+    retry: false,
+  });
+  const slices = useQuery(options(by));
+  const groups = useQuery(options(REASON));
+  const members = groups.data?.members ?? ["tag"];
+  if (!enabled || groups.data === undefined) return null;
+  if (!groups.data.counted) return <p className="quiet">This run has too many results to count them by slice here: `assay report --by` does it.</p>;
+  const alone = by === "tag" && members.length === 1 && (slices.data?.slices.length ?? 0) < 2; // one slice is the run
+  if (alone && groups.data.slices.length === 0) return null;
+  const pressed = (name: string, slice: CaseSlice) => where.some((one) => one.by === name && one.name === slice.name);
+  return (
+    <div className="run-panels">
+      {!alone && <section className="card run-panel" aria-label="Slices">
+        <div className="row">
+          <h2>Slices</h2>
+          <Select label="Slices by" value={by} options={[...members.map((name) => [name, `By ${name}`] as const), [MODEL, "By model"] as const]} onChange={setBy} />
+        </div>
+        {slices.isError ? (
+          <p className="quiet">No case has such a value.</p>
+        ) : (
+          <ul>
+            {(slices.data?.slices ?? []).map((slice) => (
+              <li key={slice.name}>
+                <button type="button" aria-pressed={pressed(by, slice)} onClick={() => onWhere({ by, name: slice.name })}>
+                  <span className="panel-name truncate">
+                    <VisibleText text={slice.name} />
+                  </span>
+                  <span className="num faint">{count(slice.cases)}</span>
+                  <span className="num">{slice.rate}</span>
+                  <span className={`num panel-difference ${slice.verdict ?? ""}`} title="Difference of the pass rate to that of all other cases, with its 95% interval">
+                    {slice.difference ?? ""}
+                  </span>
+                </button>
+              </li>
+            ))}
+            <More many={slices.data?.more ?? 0} />
+          </ul>
+        )}
+      </section>}
+      {groups.data.slices.length > 0 && (
+        <section className="card run-panel" aria-label="What fails">
+          <h2>What fails</h2>
+          <ul>
+            {groups.data.slices.map((group) => (
+              <li key={group.name}>
+                <button type="button" className="panel-group" aria-pressed={pressed(REASON, group)} onClick={() => onWhere({ by: REASON, name: group.name })} title={group.name}>
+                  <span className="num">×{count(group.cases)}</span>
+                  <span className="panel-name truncate">
+                    <VisibleText text={group.name} />
+                  </span>
+                </button>
+              </li>
+            ))}
+            <More many={groups.data.more} />
+          </ul>
+        </section>
+      )}
+    </div>
+  );
+}
+
+function More({ many }: { many: number }) {
+  return many > 0 ? <li className="quiet">… and {count(many)} more</li> : null;
+}

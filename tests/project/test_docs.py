@@ -54,7 +54,14 @@ from assay.serve.web.responses import STATUS
 from assay.settings import PREFIX, TABLES, Settings, WorkerSettings
 from support.documents import DOCS, FENCE, ROOT, cells, page_name, section, table
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+SKILLS = sorted((ROOT / "src/assay/cli/coding_agents/skills").rglob("SKILL.md"))
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "AGENTS.md",
+    *sorted(DOCS.rglob("*.md")),
+    *SKILLS,
+]
 FILES = ("json", "yaml", "toml", "python", "csv")
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
 VOLATILE = [  # what differs from run to run, and how a document shows it

@@ -65,6 +65,7 @@ SECTIONS: dict[
         "import": "evaluate.import_",
         "validate": "evaluate.validate",
         "suite": "agent_evals.suite",
+        "skills": "coding_agents.skills",
         "pack": "admin.pack",
     },
     "Serve": {

@@ -1,4 +1,4 @@
-r"""The help text of the verbs of `assay suite`, as in `help.py`."""
+r"""The help text of the verbs that write and validate files, as in `help.py`."""
 
 SUITES = {
     "suite": """Show suites; write some from traces or attacks.
@@ -19,6 +19,17 @@ A suite has the tasks of an agent and the expected results. `assay init --agent 
 It reads suites, checks, cases, requests, policies, packs and settings, and runs nothing.
 
 Exit codes: 0 all files are valid; 1 a file cannot be read; 2 one has a problem.
+""",
+    "skills": """Instructions for coding agents: write a suite, find why it fails, measure a judge, gate a change.
+
+\b
+    assay skills install
+    assay skills install --to .claude/skills
+""",
+    "skills list": "List the skills of this package.",
+    "skills install": """Write SKILL.md files where a coding agent finds them.
+
+A skill is a text with the commands of one job. A file that was changed is kept, unless --force is given.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
     "suite attack": """Write an adversarial suite from ordinary tasks or for an agent.

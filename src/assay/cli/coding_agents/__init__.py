@@ -1,0 +1,1 @@
+"""Verbs for coding agents."""

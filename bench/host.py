@@ -1,7 +1,7 @@
 """
-A server to measure: all of `assay serve`, REST and gRPC, and two endpoints that decode and echo a body.
+A server to measure: all of `assay serve`, REST and gRPC, and endpoints that decode and echo a body.
 
-`/bare` is the first route of the same server. `/echo` is a function in front of all routes.
+`/bare` is the first route of the same server. `/echo` is a function in front of all routes. `/parse` parses spans.
 """
 
 import asyncio
@@ -20,16 +20,26 @@ from assay.auth.authenticator import Authenticator
 from assay.auth.local_key import local_key
 from assay.concurrency import event_loop as loops
 from assay.host import host as composition
+from assay.ports.config import TraceProjectConfig
 from assay.serve.application import http_app
 from assay.serve.grpc.server import RpcServer as GrpcServer
 from assay.serve.web.server import server
 from assay.settings import Settings
+from assay.traces.otlp import items_of_protobuf
+
+PROJECT = TraceProjectConfig(checks=[{"contains": "degrees"}], settle="0s", quiet="10s")
 
 
 async def bare(request: Request) -> Response:
     return Response(
         msgspec.json.encode(msgspec.json.decode(await request.body())), media_type="application/json"
     )
+
+
+async def parse(request: Request) -> Response:
+    """A receiver of traces that only parses."""
+    _ = list(items_of_protobuf(await request.body()))
+    return Response(b"")
 
 
 async def echo(receive: Any, send: Any) -> None:
@@ -45,13 +55,23 @@ async def echo(receive: Any, send: Any) -> None:
 
 
 async def main(home: str, database: str = "") -> None:
-    settings = Settings(home=home, database_url=database)
+    settings = Settings(home=home, database_url=database, traces={"bench": PROJECT})
     async with composition.open_runtime(settings) as runtime:
         key = await local_key(runtime.store, Path(home), datetime.now(UTC))
         authenticate = Authenticator(runtime.store).authenticate
-        full: Any = http_app(runtime.executor, runtime.evaluations, None, authenticate, settings.serving)
+        full: Any = http_app(
+            runtime.executor,
+            runtime.evaluations,
+            None,
+            authenticate,
+            settings.serving,
+            traces=runtime.traces,
+        )
 
-        full.router.routes.insert(0, Route("/bare", bare, methods=["POST"]))
+        full.router.routes[:0] = [
+            Route("/bare", bare, methods=["POST"]),
+            Route("/parse", parse, methods=["POST"]),
+        ]
 
         async def either(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http" and scope["path"] == "/echo":

@@ -18,6 +18,7 @@ from bench.frameworks import flex, pydantic
 from bench.judges import judges
 from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
 from bench.service import service
+from bench.traces import traces
 from bench.workers import workers
 
 ROOM = 9_000  # bytes of disk for a case: its context, and its result twice
@@ -195,6 +196,7 @@ RUNS = {
         calls,
         agents,
         framework_agents,
+        traces,
     )
 }
 

@@ -1,5 +1,6 @@
 """Attacks in which one tenant takes what all share."""
 
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -49,6 +50,19 @@ def trickled_bodies(
         meanwhile()
 
 
+def flood_of_spans(target: Target, many: int = 400, size: int = 1_000_000) -> None:
+    """Traces without roots and with large attributes, as many as the receiver takes, and more."""
+    statuses = set[int]()
+    for at in range(many):
+        text = f"{os.urandom(size // 2).hex()}"
+        span = {"traceId": f"{at + 1:032x}", "spanId": "0" * 15 + "1", "parentSpanId": "0" * 15 + "2"}
+        span |= {"attributes": [{"key": "text", "value": {"stringValue": text}}]}
+        request = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+        statuses.add(target.request("POST", "/v1/traces", request).status)
+    assert statuses <= {200, 429}, statuses
+    assert 429 in statuses or many * size < 1 << 28, "the receiver takes without end"
+
+
 def _started(target: Target) -> str:
     """A run that takes a while."""
     lines = [b'{"checks": [{"type": "exists", "arguments": {"path": "$.output.value"}}]}']
@@ -68,5 +82,6 @@ def _send(target: Target, held: ExitStack, method: str, path: str, more: str = "
 
 ATTACKS: dict[str, Attack] = {
     "900 followers": many_followers,
+    "a flood of spans": flood_of_spans,
     "eight bodies of 60 MB that do not end": trickled_bodies,
 }

@@ -78,7 +78,7 @@ def traces(bench: Bench) -> list[Row]:
 
 
 def _throughput(bench: Bench) -> Row:
-    paths = "/parse", "/v1/traces"
+    paths: tuple[str, ...] = ("/parse", "/v1/traces")
     rounds = list[dict[str, float]]()
     for number in range(bench.rounds(3)):
         with start_server(bench.folder / f"traces-{number}") as host:

@@ -208,6 +208,35 @@ def test_a_short_window_ends_and_the_next_one_begins(host):
             assert client.get(f"/v1/host/assay/runs/{window.run.id}/overview").status_code == 200
 
 
+def test_a_cancelled_window_is_not_opened_again_before_its_end(host):
+    with host.client(tenant="stopped") as client:
+        send(client, agent_trace())
+        (window,) = wait_for(host, tenant="stopped", scored=1)
+        results(host, client, window)  # cancels it
+        send(client, agent_trace())
+        host.do(host.intake.look())
+        assert [one.run.status for one in windows(host, tenant="stopped")] == ["cancelled"]
+        assert host.do(host.store.measure_documents("stopped", span_inbox.KIND))[0] == 1
+
+
+def test_other_settings_end_the_open_window_after_a_restart(tmp_path):
+    address = f"sqlite:///{tmp_path}/a.db"
+    with Server(address, traces={"support": FAST}) as server, server.client() as client:
+        send(client, agent_trace())
+        wait_for(server, scored=1)
+    with Server(address, traces={"support": FAST}) as server, server.client() as client:
+        send(client, agent_trace())
+        (window,) = wait_for(server, scored=2)  # the same window goes on
+    stricter = FAST | {"checks": [{"contains": "Celsius"}]}
+    with Server(address, traces={"support": stricter}) as server, server.client() as client:
+        wait_until(lambda: not windows(server)[-1].is_open)
+        send(client, agent_trace())
+        newer, older = wait_for(server, scored=3)
+        assert (older.run.id, older.run.status, older.counts.scored) == (window.run.id, "completed", 2)
+        (result,) = results(server, client, newer)
+        assert not result["check_results"][0]["results"]["passed"]
+
+
 def test_spans_are_deleted_when_they_are_scored_unless_retention_keeps_them(host):
     with host.client(tenant="keeper") as client:
         for project in ("support", "kept"):

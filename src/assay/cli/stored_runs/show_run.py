@@ -29,6 +29,7 @@ from assay.errors import UsageError
 from assay.errors.nearest import did_you_mean
 from assay.fep.records.corrections import CorrectedRun, corrected_run
 from assay.fep.records.service import EvaluationService
+from assay.fep.trace_windows.window import TRACES, window_in, window_line
 from assay.ports import Run, Store
 from assay.protocol.json_types import JSON, is_object
 from assay.results.check_names import AGENT_ANSWERED, result_label
@@ -155,6 +156,7 @@ async def show_evaluation(
     corrected = await corrected_run(store, run, notes, statistics, await all_blocks(store, run.id))
     if options.json:
         document = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
+        document |= {TRACES: run.metadata[TRACES]} if TRACES in run.metadata else {}
         document |= {} if corrected is None else {"effective": msgspec.to_builtins(corrected)}
         _print_json(document, selection, "cases", erased=erased)
         return
@@ -170,6 +172,8 @@ async def show_evaluation(
         page.put(line)
     if (spending := check_table.cost(tally.spending)) is not None:
         page.put(spending)
+    if (window := window_in(run)) is not None:
+        page.put(window_line(window))
     _put_cases(page, selection, options, counts_line(run, statistics, "case"), ERASED if erased else "")
 
 

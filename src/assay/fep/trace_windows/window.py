@@ -86,6 +86,23 @@ def title_of(project: str, start: datetime, end: datetime) -> str:
     return f"{project} {start.strftime(form)}"
 
 
+def window_line(window: Window) -> str:
+    """What a window counts, in one line."""
+    plan, counts = window.plan, window.counts
+    form = "%Y-%m-%d %H:%M:%S" if plan.start.second or plan.end.second else "%Y-%m-%d %H:%M"
+    more = {
+        "left out by the filter": counts.filtered,
+        "without spans": counts.without_spans,
+        "late spans": counts.late_spans,
+    }
+    rate = "" if plan.sample == 1 else f" ({plan.sample:.3g} of all)"
+    return (
+        f"traces from {plan.start.strftime(form)} to {plan.end.strftime(form)} UTC: {counts.seen:,} seen,"
+        f" {counts.sampled:,} sampled{rate}, {counts.scored:,} scored"
+        + "".join(f", {many:,} {name}" for name, many in more.items() if many)
+    )
+
+
 def window_metadata(plan: WindowPlan, counts: WindowCounts, not_measured: int) -> dict[str, Any]:
     members = msgspec.to_builtins(plan) | msgspec.to_builtins(counts) | {"not_measured": not_measured}
     return {TRACES: members}

@@ -36,13 +36,18 @@ def python_of(framework):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     needs = [*FRAMEWORKS[framework], *project["dependencies"], *extras["judges"], *extras["store"]]
+    return python_with(framework, needs)
+
+
+def python_with(name, needs):
+    """The interpreter of an environment with these requirements."""
     digest = hashlib.sha256(json.dumps([needs, sys.version]).encode()).hexdigest()[:12]
-    home = CACHE / f"{framework}-{digest}"
+    home = CACHE / f"{name}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{framework}.lock").open("w") as lock:
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "made").exists():
-            for old in CACHE.glob(f"{framework}-*"):
+            for old in CACHE.glob(f"{name}-*"):
                 shutil.rmtree(old, ignore_errors=True)
             _make(home, needs)
             (home / "made").touch()

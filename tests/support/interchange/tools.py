@@ -1,0 +1,134 @@
+"""Other tools, each installed once in the cache folder of the user, and the files that they write."""
+
+import fcntl
+import os
+import platform
+import shutil
+import subprocess
+
+from support.agents.frameworks.environments import CACHE, SECONDS, NotMade, python_with
+
+PROMPTFOO = "0.121.20"
+REQUIREMENTS = {"inspect": ["inspect-ai>=0.3.200"], "pydantic-evals": ["pydantic-evals>=1"]}
+INSPECT = '''
+import tiktoken
+
+
+class Words:
+    """In place of an encoding that would be fetched."""
+
+    def encode(self, text, **options):
+        return text.split()
+
+    encode_ordinary = encode
+
+
+tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()
+
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.scorer import includes, match
+from inspect_ai.solver import generate, use_tools
+from inspect_ai.tool import tool
+
+
+@tool
+def add():
+    async def execute(x: int, y: int):
+        """Add two numbers.
+
+        Args:
+            x: first
+            y: second
+        """
+        return x + y
+
+    return execute
+
+
+name = "mockllm/model"
+answers = []
+for last in ("It is 2", "It is 3"):
+    answers.append(ModelOutput.for_tool_call(name, "add", {"x": 1, "y": 1}))
+    answers.append(ModelOutput.from_content(name, last))
+dataset = [Sample(input="1+1?", target="2", id="sum", metadata={"topic": "math"})]
+for form in ("eval", "json"):
+    task = Task(dataset=dataset, solver=[use_tools(add()), generate()], scorer=[includes(), match()], epochs=2, name="demo")
+    model = get_model(name, custom_outputs=list(answers))
+    log = eval(task, model=model, log_dir=f"logs-{form}", log_format=form, display="none", max_samples=1)[0]
+    assert log.status == "success", log.error
+'''
+PYDANTIC = """
+from pydantic_evals import Case, Dataset
+from pydantic_evals.evaluators import Contains, EqualsExpected, MaxDuration
+
+dataset = Dataset(
+    name="capitals",
+    cases=[Case(name="fr", inputs="France?", expected_output="Paris", metadata={"x": 1}, evaluators=(Contains(value="Par"),))],
+    evaluators=[EqualsExpected(), MaxDuration(seconds=2.0)],
+)
+dataset.to_file("capitals.yaml", schema_path=None)
+dataset.to_file("capitals.json", schema_path=None)
+"""
+
+
+def run_python(tool, program, folder):
+    """Run a program in the environment of a tool."""
+    python = python_with(tool, REQUIREMENTS[tool])
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    ended = subprocess.run(
+        [python, "-W", "ignore", "-"],
+        input=program,
+        cwd=folder,
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def promptfoo_folder():
+    """The folder where promptfoo is installed."""
+    home = CACHE / f"promptfoo-{PROMPTFOO}"
+    machine = {"aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "x64")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "promptfoo.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "made").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir()
+            quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional"]
+            native = f"@libsql/linux-{machine}-gnu"  # of its database, which is optional
+            for names in ([f"promptfoo@{PROMPTFOO}"], [native]):
+                try:
+                    ended = subprocess.run(
+                        ["npm", "install", *names, *quiet],
+                        cwd=home,
+                        capture_output=True,
+                        text=True,
+                        timeout=SECONDS,
+                        check=False,
+                    )
+                except (OSError, subprocess.TimeoutExpired) as failure:
+                    raise NotMade(f"{failure}") from failure
+                if ended.returncode:
+                    raise NotMade(ended.stderr.strip()[-500:])
+            (home / "made").touch()
+    return home / "node_modules" / "promptfoo"
+
+
+def run_promptfoo(folder):
+    """`promptfoo eval` of the configuration in a folder, with results in out.json."""
+    program = promptfoo_folder() / "dist" / "src" / "entrypoint.js"
+    quiet = {
+        "PROMPTFOO_DISABLE_TELEMETRY": "1",
+        "PROMPTFOO_DISABLE_UPDATE": "1",
+        "PROMPTFOO_CONFIG_DIR": str(folder / "state"),
+    }
+    command = ["node", program, "eval", "--no-cache", "--no-table", "-o", "out.json"]
+    ended = subprocess.run(
+        command, cwd=folder, env=os.environ | quiet, capture_output=True, text=True, check=False
+    )
+    assert (folder / "out.json").exists(), ended.stderr[-2000:]

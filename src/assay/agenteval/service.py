@@ -12,6 +12,7 @@ from assay.agenteval.planning.request import Baseline, EvalFacts, EvalRequest, o
 from assay.agenteval.planning.run_header import (
     KIND,
     MAX_COST,
+    REPEATED_COST,
     REQUEST,
     RESULTS,
     TASKS,
@@ -249,6 +250,9 @@ class ScoredUnits(msgspec.Struct, frozen=True):
     tasks: frozenset[str]
     numbers: frozenset[int]
     labels: tuple[str, ...] = ()  # of the columns of the table of cases
+    repeated: float = (
+        0.0  # known cost in US dollars of trials that are not copied, in this run and its sources
+    )
 
     @property
     def evidence(self) -> dict[str, Callable[[int], bool]]:
@@ -269,7 +273,8 @@ class ScoredUnits(msgspec.Struct, frozen=True):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return self.request.run_metadata | ({LABELS: list(self.labels)} if self.labels else {})
+        labels = {LABELS: list(self.labels)} if self.labels else {}
+        return self.request.run_metadata | labels | ({REPEATED_COST: self.repeated} if self.repeated else {})
 
 
 async def read_scored_units(store: Store, source: Run) -> ScoredUnits:
@@ -280,7 +285,13 @@ async def read_scored_units(store: Store, source: Run) -> ScoredUnits:
     ids = msgspec.json.Decoder(_Id).decode
     numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in scorecard.tasks}
     labels = tuple(source.metadata.get(LABELS, ()))
-    return ScoredUnits(request, frozenset(scorecard.tasks), frozenset(numbers), labels)
+    scored = ScoredUnits(request, frozenset(scorecard.tasks), frozenset(numbers), labels)
+    kept = Scorecard(request)
+    async for event in read_events(store, source.id):
+        if scored.keep(event):
+            kept.add(event)
+    repeated = source.metadata.get(REPEATED_COST, 0.0) + scorecard.cost - kept.cost
+    return msgspec.structs.replace(scored, repeated=round(repeated, 12))
 
 
 def branch_point(source: Run, from_seq: int) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.planning.request import EvalLimits
-from assay.agenteval.planning.run_header import MAX_COST, RESULTS, read_tasks
+from assay.agenteval.planning.run_header import MAX_COST, REPEATED_COST, RESULTS, read_tasks
 from assay.agenteval.results.eval_statistics import Kinds, eval_statistics
 from assay.agenteval.results.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring.safety_records import SAFETY
@@ -67,7 +67,8 @@ class EvalState:
             raise EnvironmentFailure("a crash interrupted the submission; start the run again")
         for id, trials in scorecard.trials.items():
             self._trials.setdefault(id, {}).update(trials)
-        self._budget.spent = scorecard.cost  # of what is recorded; `outcome` adds what ends from now on
+        # what is recorded, and what was spent before a resumption; `outcome` adds what ends from now on
+        self._budget.spent = scorecard.cost + self._run.metadata.get(REPEATED_COST, 0.0)
         async for at, line in read_tasks(store, self._run.id):
             for trial in range(request.trials):
                 if scorecard.cost > self._ceiling or not self._time_budget.remaining_seconds:

@@ -161,6 +161,31 @@ def test_a_cost_limit_starts_no_more_tasks(assay, tmp_path):
     assert "--max-cost: the cost of some answers is unknown and not counted" in unknown.err
 
 
+def test_a_resumed_run_says_what_it_counts_and_what_was_spent_before(assay, tmp_path):
+    (tmp_path / "flaky.py").write_text(
+        "from pathlib import Path\n"
+        "def act(task, ctx):\n"
+        "    ctx.usage(provider='p', model='m', input_tokens=1, output_tokens=1, cost_usd=0.1)\n"
+        "    calls = Path('calls')\n"
+        "    with calls.open('a') as file:\n        file.write('x')\n"
+        "    if calls.stat().st_size == 4:\n"
+        "        raise ConnectionError('down')\n"
+        "    return task\n"
+    )
+    run = ("run", "suite.json", "--agent", "flaky:act", "--mode", "golden", "--trials", "2")
+    first = assay(*run, "--limit", "3", "--concurrency", "1")
+    assert (first.code, "cost $0.600, p95" in first.out) == (1, True)
+    cut = assay("run", "--resume", "latest", "--max-cost", "0.65", "--concurrency", "1")
+    assert "2 of 3 tasks are copied" in cut.err
+    assert "cost $0.500 and $0.200 for trials that ran again" in cut.out
+    assert "$0.700000 is spent" in cut.out  # six trials of the first run, and one of this one
+    whole = assay("run", "--resume", "latest")
+    assert (tmp_path / "calls").stat().st_size == 9
+    assert "cost $0.600 and $0.300 for trials that ran again" in whole.out
+    report = json.loads(assay("show", "latest", "--json").out)["report"]
+    assert (report["costUsd"], report["repeatedCostUsd"]) == (0.6, 0.3)
+
+
 def test_k_chooses_pass_k(assay):
     run = (*RUN, "--mode", "golden", "--trials", "3", "--limit", "1")
     shown = assay(*run, "--k", "2")

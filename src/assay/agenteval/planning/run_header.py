@@ -24,6 +24,7 @@ KIND = "agent-eval"
 REQUEST, TASKS, RESULTS = "request", "tasks", "results"
 SUITE_TOTAL = "suiteTotal"  # in the metadata of a run that has only a part of the tasks of its suite
 MAX_COST = "maxCostUsd"  # in the metadata of a run: the cost from which it starts no trial
+REPEATED_COST = "repeatedCostUsd"  # of a resumed run: what trials had cost that it does not count
 SHARD = 500
 SHARD_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode

@@ -5,9 +5,9 @@ from math import fsum
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
-from assay.agenteval.planning.run_header import KIND, RESULTS, part_of, part_text, read_request
+from assay.agenteval.planning.run_header import KIND, REPEATED_COST, RESULTS, part_of, part_text, read_request
 from assay.agenteval.results.eval_statistics import open_log, trials_of
 from assay.agenteval.results.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.results.scorecard import Scorecard, SuiteVerdict, verdict_of
@@ -86,6 +86,9 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     interval_method: Method = "none"
     safety: SafetyReport | None = None  # in the mode adversarial
     suite_total: int | None = None  # tasks of the suite, if the run has only a part of them
+    repeated_cost_usd: float | UnsetType = (
+        UNSET  # of trials before a resumption, which ran again and do not count
+    )
 
     @property
     def part(self) -> str:
@@ -135,6 +138,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         if MODE in request.modes
         else None,
         suite_total=request.suite_total or None,
+        repeated_cost_usd=run.metadata.get(REPEATED_COST) or UNSET,
     )
 
 

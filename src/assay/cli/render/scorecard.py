@@ -31,6 +31,7 @@ from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import (
     case_value,
     cost_text,
+    format_usd,
     milliseconds_text,
     range_text,
     score_text,
@@ -166,7 +167,9 @@ def known_ks(report: EvalReport, ks: Sequence[int]) -> EvalReport:
 def _spending(report: EvalReport) -> str:
     cost = cost_text(report.known_cost_usd, int(report.cost_usd is None))
     p95 = "–" if report.p95_latency_ms is None else milliseconds_text(report.p95_latency_ms)
-    return f"cost {cost}, p95 latency {p95}"
+    again = report.repeated_cost_usd
+    more = "" if again is UNSET else f" and {format_usd(again)} for trials that ran again"
+    return f"cost {cost}{more}, p95 latency {p95}"
 
 
 def incomplete(detail: EvalDetail) -> str:

@@ -168,7 +168,7 @@ def test_a_running_event_loop_is_no_obstacle(runs):
 
 def test_a_gate_writes_its_reports(runs, home):
     decision = assay.gate(
-        runs[1], policy={"min": 0.5}, markdown=home / "gate.md", junit="gate.xml", sarif="gate.sarif"
+        runs[1], policy={"min_mean": 0.5}, markdown=home / "gate.md", junit="gate.xml", sarif="gate.sarif"
     )
     assert decision.outcome == "failed"
     assert "assay: failed" in (home / "gate.md").read_text("utf-8")
@@ -177,8 +177,8 @@ def test_a_gate_writes_its_reports(runs, home):
 
 
 def test_an_option_wins_over_the_policy(runs):
-    assert assay.gate(runs[1], policy={"min": 0.9}).outcome == "failed"
-    assert assay.gate(runs[1], policy={"min": 0.9}, min=0.1).outcome == "passed"
+    assert assay.gate(runs[1], policy={"min_mean": 0.9}).outcome == "failed"
+    assert assay.gate(runs[1], policy={"min_mean": 0.9}, min_mean=0.1).outcome == "passed"
 
 
 def shuffled(frame):
@@ -302,7 +302,7 @@ WRONG = [
         lambda a, b: assay.compare(a, b, limit=True, tenant=1),
         "limit: expected a whole number, got true or false\ntenant: ",
     ),
-    (lambda a, b: assay.gate(a, min="0.9"), "min: expected a number, got a string"),
+    (lambda a, b: assay.gate(a, min_mean="0.9"), "min_mean: expected a number, got a string"),
     (
         lambda a, b: assay.gate(a, policy=["x"]),
         "policy: expected a file or a dictionary with rules, got a list",

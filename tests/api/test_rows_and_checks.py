@@ -1,5 +1,6 @@
 """Data frames, rows and short checks without a file: the library reads what files say."""
 
+import asyncio
 import json
 from decimal import Decimal
 
@@ -124,6 +125,23 @@ def test_an_infinite_number_is_refused_where_it_is_read(kind, tmp_path):
         with pytest.raises(InvalidRequest) as refusal:
             read_contexts(kind, table, tmp_path, map={**columns, target: "odd"})
         assert f"{place}: NaN and infinity are not JSON numbers" in str(refusal.value)
+
+
+def test_rows_for_an_agent_need_no_map_and_a_named_run_is_stored(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", f"sqlite:///{tmp_path}/assay.db")
+    rows = [{"question": f"q{at}", "gold": "yes", "topic": "t"} for at in range(4)]
+    checks = [{"exact_match": "$.test_case.expected"}]
+    good = asyncio.run(assay.evaluate(rows, agent=lambda question: "yes", checks=checks, name="model-b"))
+    given = [{"value": "yes" if at else "no"} for at in range(4)]
+    bad = assay.evaluate_sync(rows, given, checks, name="model-a")
+    assert [one.pass_rate for one in (good, bad)] == [1.0, 0.75]
+    assert repr(assay.compare("model-a", "model-b")).startswith("model-a → model-b: 0.75 → 1.00")
+    decision = assay.gate("model-a", baseline="model-b")
+    assert decision.reason.endswith("1 case got worse (1)")
+    with pytest.raises(InvalidRequest, match="name: expected a word of your own, got 'latest'"):
+        assay.evaluate_sync(rows, given, checks, name="latest")
+    with pytest.raises(InvalidRequest, match="name: expected a text, got"):
+        assay.evaluate_sync(rows, given, checks, name=3)
 
 
 def test_a_missing_output_is_null_and_a_whole_float_is_an_id():

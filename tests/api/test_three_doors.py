@@ -54,13 +54,13 @@ ROWS = [
     ("good", "bad", {"by": "tag", "metric": "score"}, {"metric": "score"}, {"by": ["tag"]}),
     ("good", "lost", {"by": "check"}, {}, {"by": ["check"], "max_unmeasured": 2}),
     ("good", "late", {"metric": "latency_ms"}, {"metric": "latency_ms"}, {}),
-    ("good", "late", {"metric": "latency_ms:p95"}, {"min": 0.95} | ALONE, {}),
+    ("good", "late", {"metric": "latency_ms:p95"}, {"min_mean": 0.95} | ALONE, {}),
     ("good", "late", {"metric": "threshold", "limit": 0}, {"metric": "threshold"}, {}),
     ("good", "near", {}, {"preset": "strict"}, {}),
-    ("good", "near", {"margin": 0.2}, {}, {"max_drop": "off", "min": 0.9, "decide_by": "lower"}),
+    ("good", "near", {"margin": 0.2}, {}, {"max_drop": "off", "min_mean": 0.9, "decide_by": "lower"}),
     ("good", "other", {}, {}, {}),
     ("often", "seldom", {}, {}, {"max_newly_failing": 0}),
-    ("often", "seldom", {"metric": "score"}, {"min": 0.7, "preset": "lenient"} | ALONE, {"preset": "strict"}),
+    ("often", "seldom", {"metric": "score"}, {"min_mean": 0.7, "preset": "lenient"} | ALONE, {"preset": "strict"}),
     ("fair", "good", {}, ALONE, {}),
 ]  # fmt: skip
 PAIRS = list(dict.fromkeys(row[:2] for row in ROWS))  # a report depends on its runs alone
@@ -101,7 +101,7 @@ def _options(options):
         part
         for name, value in options.items()
         if value is not None
-        for part in (f"--{name}", str(value))
+        for part in (f"--{name.replace('_', '-')}", str(value))
     ]  # fmt: skip
 
 

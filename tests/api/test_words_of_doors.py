@@ -31,13 +31,13 @@ COMPARE = [  # option, value, the words of the command, of the library and of a 
 ]  # fmt: skip
 OTHERS = [  # the command, the same in Python, the words of both
     (("gate", "b.jsonl", "--preset", "soft"), lambda: assay.gate("b.jsonl", preset="soft"), "--preset: ", "preset: "),
-    (("gate", "b.jsonl", "--min", "nan"), lambda: assay.gate("b.jsonl", min=float("nan")), "--min: ", "min: "),
+    (("gate", "b.jsonl", "--min-mean", "nan"), lambda: assay.gate("b.jsonl", min_mean=float("nan")), "--min-mean: ", "min_mean: "),
     (("gate", "b.jsonl", "--baseline", "./b.jsonl"), lambda: assay.gate("b.jsonl", baseline="./b.jsonl"), "--baseline ./b.jsonl: expected another run", "baseline='./b.jsonl': expected another run"),
     (("gate", "b.jsonl", "--policy", "improved.json"), lambda: assay.gate("b.jsonl", policy="improved.json"), "expected --baseline, the", "expected baseline=, the"),
-    (("gate", "b.jsonl", "--metric", "latency_ms", "--min", "1"), lambda: assay.gate("b.jsonl", metric="latency_ms", min=1), "--baseline compares", "baseline= compares"),
+    (("gate", "b.jsonl", "--metric", "latency_ms", "--min-mean", "1"), lambda: assay.gate("b.jsonl", metric="latency_ms", min_mean=1), "--baseline compares", "baseline= compares"),
     (("gate", "b.jsonl", "--metric", "latency_ms:p95"), lambda: assay.gate("b.jsonl", metric="latency_ms:p95"), "assay compare compares", "assay.compare compares"),
-    (("gate", "list.json", "--min", "0.5"), lambda: str(assay.gate("list.json", min=0.5)), "--allow-partial decides", "allow_partial=True decides"),
-    (("gate", "b.jsonl", "--metric", "latency_ms", "--allow-partial"), lambda: str(assay.gate("b.jsonl", metric="latency_ms", allow_partial=True)), "give --min, --baseline or --policy", "give min=, baseline= or policy="),
+    (("gate", "list.json", "--min-mean", "0.5"), lambda: str(assay.gate("list.json", min_mean=0.5)), "--allow-partial decides", "allow_partial=True decides"),
+    (("gate", "b.jsonl", "--metric", "latency_ms", "--allow-partial"), lambda: str(assay.gate("b.jsonl", metric="latency_ms", allow_partial=True)), "give --min-mean, --baseline or --policy", "give min_mean=, baseline= or policy="),
     (("judge", "check", "b.jsonl", "--labels", "humna"), lambda: assay.judge_check("b.jsonl", "humna", check="contains"), "--check NAME", "labels='humna': "),
     (("judge", "check", "b.jsonl", "--labels", "topic"), lambda: assay.judge_check("b.jsonl", "topic"), "--check NAME names", "check='NAME' names"),
     (("judge", "check", "b.jsonl", "--labels", "human", "--check", "contains"), lambda: assay.judge_check("b.jsonl", "human", check="contains"), "--labels human, the case", "labels='human', the case"),

@@ -92,7 +92,7 @@ def forms() -> None:
     assay.evaluate_sync([{"question": "?", "answer": "yes"}], checks=[short, [length]])
     compared: assay.Comparison = assay.compare(result, "before.jsonl", frame, by=["topic", "tag"])
     print(compared.verdict, compared.pair.result.low, compared.pair.changes[0].reason_after)
-    decision: assay.GateDecision = assay.gate(Path("after.jsonl"), baseline=result, policy={"min": 0.9})
+    decision: assay.GateDecision = assay.gate(Path("after.jsonl"), baseline=result, policy={"min_mean": 0.9})
     checked: assay.JudgeCheck = assay.judge_check(result, ["human", {"a": True}], check="polite")
     print(checked.agreement, decision.reasons)
     path: Path = assay.report(result, "latest", output="report.html", redact=True)

@@ -60,7 +60,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ({"agents": []}, [("agents", "expected rules by agent id or pattern, got a list of 0")]),
     ({"agents": {}}, [("agents", "expected rules by agent id or pattern, got an object")]),
     ({"agents": {"a": {}}, "agent": 1}, [("agent", "no such member; there are agents and gate")]),
-    ({"agents": {"a": {}}, "gate": {"min": "x"}}, [("gate.min", "expected a number or null, got a string")]),
+    ({"agents": {"a": {}}, "gate": {"min_mean": "x"}}, [("gate.min_mean", "expected a number or null, got a string")]),
     ({"agents": {"a": None}}, [(A, "expected an object, got null")]),
     ({"agents": {"": {}}}, [('agents.""', "expected an agent id or a pattern of 1 to 256 characters, got 0")]),
     ({"agents": {"a": {"min": 1}}}, [(f"{A}.min", "no such member; there are states, suite, suite_version")]),
@@ -122,17 +122,20 @@ def test_a_problem_names_the_file(text: str, words: str, tmp_path: Path) -> None
     [
         ("agents: {a: {}}\n", "gate: expected an object with rules, got nothing"),
         ("agents: {a: {}}\ngate: 3\n", "gate: expected an object with rules, got a number"),
-        ("min: 0.5\ngate: {min: 0.9}\n", "gate: expected an object with rules, got 'min' beside it"),
+        (
+            "min_mean: 0.5\ngate: {min_mean: 0.9}\n",
+            "gate: expected an object with rules, got 'min_mean' beside it",
+        ),
         ("gate: {most: 1}\n", "policy.yaml: gate: "),
-        ("agents: {a: {}}\ngate: {min: 0.9}\n", ""),
-        ("min: 0.9\n", ""),
+        ("agents: {a: {}}\ngate: {min_mean: 0.9}\n", ""),
+        ("min_mean: 0.9\n", ""),
     ],
 )
 def test_a_gate_reads_the_same_file(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(text)
     if not words:
-        assert gate_policy.read_gate_policy(str(file), Limits()).min == 0.9
+        assert gate_policy.read_gate_policy(str(file), Limits()).min_mean == 0.9
         return
     with pytest.raises(InvalidRequest) as refusal:
         gate_policy.read_gate_policy(str(file), Limits())

@@ -1,10 +1,12 @@
 """Numbers as texts. The page has the same rules in TypeScript, and its tests read the same table."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from assay.stats import number_text
 from assay.stats.number_text import (
     case_value,
     confidence_text,
@@ -59,3 +61,33 @@ def test_a_confidence_is_in_whole_percent(value, text):
 )
 def test_numbers_read_as_a_person_writes_them(text, written):
     assert text == written
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "plain", "change"),
+    [
+        (-0.25, 2, "−0.25", "−0.25"),
+        (0.25, 2, "0.25", "+0.25"),
+        (-0.001, 2, "0.00", "+0.00"),  # no sign of nothing
+        (0.0, 3, "0.000", "+0.000"),
+        (-12.5, 1, "−12.5", "−12.5"),
+    ],
+)
+def test_a_number_has_one_sign_for_minus(value, digits, plain, change):
+    assert number_text.fixed(value, digits) == plain
+    assert number_text.change_text(value, digits) == change
+    assert number_text.value_text(-2e-9, "number") == "−2e-09"
+    assert number_text.case_value(-0.5) == "−0.50"
+
+
+def test_no_other_code_formats_a_sign():
+    """A number with a sign is printed by `change_text`, so that a minus looks alike everywhere."""
+    files = (Path(number_text.__file__).parents[1]).rglob("*.py")
+    found = [
+        f"{file.name}: {line.strip()}"
+        for file in files
+        if file.name != "number_text.py"
+        for line in file.read_text("utf-8").splitlines()
+        if re.search(r":\+[.,\d]*[fg%]\}", line)
+    ]
+    assert found == []

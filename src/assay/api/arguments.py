@@ -50,7 +50,7 @@ _KINDS: dict[str, _Kind] = {
     "markdown": _FILE,
     "max_unmeasured": _WHOLE,
     "metric": (_is_text, "the name of a metric"),
-    "min": _NUMBER,
+    "min_mean": _NUMBER,
     "output": _FILE,
     "policy": (_is_policy, "a file or a dictionary with rules"),
     "preset": _TEXT,

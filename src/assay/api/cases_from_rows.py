@@ -21,7 +21,7 @@ from assay.inputs.rows import (
     check_targets,
     find_columns,
     is_row,
-    names_output,
+    names_part,
     split_columns,
 )
 from assay.protocol.json_types import is_object, kind_of, preview
@@ -96,7 +96,7 @@ def cases_and_outputs(
     check_map(columns)
     _check_kinds(test_cases, outputs)
     alone = outputs is None and not answered
-    rows = columns is not None or is_frame(test_cases) or (alone and _has_contexts(test_cases))
+    rows = columns is not None or is_frame(test_cases) or _has_rows(test_cases, with_outputs=alone)
     of_case, of_output = (columns or {}, {}) if alone else split_columns(columns)
     table: dict[str, Place] = {}
     if not alone and (is_frame(outputs) or of_output):
@@ -194,7 +194,14 @@ async def _each_document(rows: AsyncIterable[Any], reader: RowReader) -> AsyncIt
         at += 1
 
 
-def _has_contexts(rows: Any) -> bool:
-    """Whether a list has outputs in it: the contexts of a file, or rows with a column for the output."""
-    first = rows[0] if is_sequence(rows) and rows else None
-    return is_object(first) and ("test_case" in first or names_output(first))
+def _has_rows(cases: Any, *, with_outputs: bool) -> bool:
+    """
+    Whether a list has rows: with outputs, the contexts of a file or rows with a column for the output; without, rows
+    with a column for the input that is not named `input`, as a case of FEP names it.
+    """
+    first = cases[0] if is_sequence(cases) and cases else None
+    if not is_object(first):
+        return False
+    if with_outputs:
+        return "test_case" in first or names_part(first, "output")
+    return "input" not in first and names_part(first, "input")

@@ -14,6 +14,7 @@ from assay.comparison.wording import (
     counts_line,
     interval_text,
     power_line,
+    slice_verdict,
     verdict_line,
 )
 from assay.concurrency.event_loop import run_to_end
@@ -66,7 +67,7 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
                 f"{one.by}: {slice_text(one.slice)}",
                 cases_text(one.result),
                 interval_text(one.result),
-                one.result.verdict,
+                slice_verdict(one.result),
             )
             for one in pair.slices
         ]

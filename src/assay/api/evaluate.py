@@ -63,6 +63,7 @@ async def evaluate(
     resolved_arguments: bool = True,
     registry: Registry | None = None,
     map: Mapping[str, str] | None = None,
+    name: str | None = None,
 ) -> RunResult:
     """
     Run the checks on every output: one of `outputs` for each case, or what `agent` answers.
@@ -77,7 +78,8 @@ async def evaluate(
     function. `timeout` is the time of one check, and of the agent for a case, in seconds. If it is cancelled, or if
     judges and the agent have cost `max_cost` US dollars, it returns what is done and the other cases as `skip`. With
     `cache`, answers of judges are stored in the home folder and used again. Without `resolved_arguments`, results leave
-    out the arguments of each check.
+    out the arguments of each check. With `name`, the run is stored under this name, as by `assay evaluate --name`:
+    `compare`, `gate`, `report` and the command find it by its name.
     """
     arguments = EvaluationArguments(
         test_cases=test_cases,
@@ -95,6 +97,7 @@ async def evaluate(
         resolved_arguments=resolved_arguments,
         registry=registry,
         map=map,
+        name=name,
     )
     return await InMemoryEvaluation(arguments).run()
 
@@ -116,6 +119,7 @@ def evaluate_sync(
     resolved_arguments: bool = True,
     registry: Registry | None = None,
     map: Mapping[str, str] | None = None,
+    name: str | None = None,
 ) -> RunResult:
     """
     `evaluate` for synchronous code.
@@ -139,6 +143,7 @@ def evaluate_sync(
         resolved_arguments=resolved_arguments,
         registry=registry,
         map=map,
+        name=name,
     )
     return copy_context().run(
         _evaluate_sync, arguments

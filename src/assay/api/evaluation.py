@@ -17,7 +17,7 @@ from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.execution.execute import Execution, ExecutionOptions
-from assay.fep.outputs.run_result import RunResult, run_result
+from assay.fep.outputs.run_result import RunResult, metadata_of, run_result
 from assay.fep.planning.plan import Plan, ProblemCollector, is_sequence
 from assay.fep.planning.request import contexts_in, experiment_from, own_problems, plan_of, scorers_of
 from assay.fep.planning.scorer import ScoredCase, read_result
@@ -26,8 +26,10 @@ from assay.host import parts
 from assay.inputs.context import Context, kind_of
 from assay.inputs.frames import DataFrame
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
+from assay.results.run_end import RunFooter
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
+from assay.runs.run_names import name_tag
 from assay.settings import Settings, load
 
 Document = dict[str, Any]
@@ -67,6 +69,7 @@ class EvaluationArguments(Struct, frozen=True, kw_only=True):
     resolved_arguments: bool
     registry: Registry | None
     map: Columns | None
+    name: str | None
 
 
 class InMemoryEvaluation:
@@ -129,6 +132,7 @@ class InMemoryEvaluation:
                 settings.limits,
             )
         collector.problems += parsed.problems
+        self._tags = collector.read(lambda: _tags(arguments.name)) or []
         self._experiment = collector.read(lambda: experiment_from(arguments.experiment_metadata))
         if plan is None:
             collector.problems += own_problems(parsed, Plan(None, available, services))
@@ -157,7 +161,9 @@ class InMemoryEvaluation:
         providers = self._services.providers
         if not self._execution.is_complete or (isinstance(providers, LazyProviders) and providers.exist):
             return None
-        return self._result()
+        result = self._result()
+        self._save(result)
+        return result
 
     async def run(self) -> RunResult:
         """Score the cases that are left, and close what was opened."""
@@ -181,7 +187,12 @@ class InMemoryEvaluation:
                     self._add(scored)
         finally:
             await self._services.close()
-        return self._result()
+        result = self._result()
+        if self._tags:
+            from assay.concurrency.threads import in_thread  # deferred import: asyncio, with TLS and sockets
+
+            await in_thread(lambda: self._save(result))
+        return result
 
     def _add(self, case: ScoredCase | bytes) -> None:
         self._scored.append(case)
@@ -196,6 +207,46 @@ class InMemoryEvaluation:
             return run_result(
                 new_id("eval_"), self._started, now, self._tally, results, self._experiment, self._columns
             )
+
+    def _save(self, result: RunResult) -> None:
+        """Store the run under its name, if it has one."""
+        if not self._tags:
+            return
+        from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
+
+        store, clock = parts.store(self._settings, light=True), self._services.clock
+        sink = StoreSink(
+            store,
+            self._plan.checks,
+            self._experiment,
+            self._tally,
+            clock,
+            result.evaluation_id,
+            self._tags,
+            self._columns,
+        )
+        for one in self._scored:
+            sink.write(one if isinstance(one, bytes) else one.line)
+        sink.close(
+            RunFooter(
+                evaluation_id=result.evaluation_id,
+                started_at=result.started_at,
+                completed_at=result.completed_at,
+                status=result.status,
+                summary=result.summary,
+                experiment=self._experiment,
+                metadata=metadata_of(self._tally) or None,
+            )
+        )
+
+
+def _tags(name: Any) -> list[str]:
+    """The tag that gives the run its name."""
+    if name is None:
+        return []
+    if not isinstance(name, str):
+        raise InvalidRequest(Problem("name", f"expected a text, got {kind_of(name)}"))
+    return [name_tag(name)]
 
 
 async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:

@@ -30,7 +30,7 @@ def gate(
     baseline: Results | None = None,
     policy: File | Mapping[str, Any] | None = None,
     preset: str | None = None,
-    min: float | None = None,
+    min_mean: float | None = None,
     margin: float | None = None,
     metric: str | None = None,
     by: str | Sequence[str] = (),
@@ -44,7 +44,7 @@ def gate(
     """
     Decide whether a run passes, alone or beside a baseline.
 
-        decision = assay.gate(result, baseline="before.jsonl", min=0.9)
+        decision = assay.gate(result, baseline="before.jsonl", min_mean=0.9)
         sys.exit(decision.exit_code)
 
     `run` and `baseline` are what `compare` takes. `policy` is a file with rules, or the rules themselves; the other
@@ -52,11 +52,11 @@ def gate(
     A data frame or a list does not say whether it is complete: `allow_partial` decides on what it has.
     """
     check_arguments(
-        policy=policy, preset=preset, min=min, margin=margin, metric=metric, by=by,
+        policy=policy, preset=preset, min_mean=min_mean, margin=margin, metric=metric, by=by,
         max_unmeasured=max_unmeasured, markdown=markdown, junit=junit, sarif=sarif, tenant=tenant,
     )  # fmt: skip
     options = PolicyOptions(
-        preset=preset, min=min, margin=margin, metric=metric, by=(by,) if isinstance(by, str) else tuple(by) or None,
+        preset=preset, min_mean=min_mean, margin=margin, metric=metric, by=(by,) if isinstance(by, str) else tuple(by) or None,
         max_unmeasured=max_unmeasured,
     )  # fmt: skip
     rules = policy_with(_policy(policy), options, has_baseline=baseline is not None)

@@ -35,6 +35,7 @@ from assay.ports import Run, Services, Store
 from assay.protocol.results import EvaluationRunResult
 from assay.runs.copy import carry
 from assay.runs.find_run import find_run
+from assay.runs.run_names import TAG
 from assay.serve.fep.comparison import MAX_RUNS
 from assay.serve.overview.report_data import Report, ReportOptions, read_report
 from assay.serve.overview.report_documents import COPY, html, markdown, report_template, title_of
@@ -181,7 +182,8 @@ async def _copy(source: RunSource, store: Store) -> Run:
         raise InvalidRequest(Problem(source.name, f"{EXPECTED}: {wrong}")) from None
     assert found is not None
     if created is None:
-        return replace(found, metadata={**found.metadata, COPY: True})
+        named = {"tags": [f"{TAG}{name}"]} if name else {}  # what texts call it: it has no id of its own
+        return replace(found, metadata={**found.metadata, COPY: True, **named})
     return replace(found, created=created)
 
 

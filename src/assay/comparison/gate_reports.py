@@ -17,6 +17,7 @@ from assay.comparison.wording import (
     cases_text,
     interval_text,
     pairing_text,
+    slice_verdict,
     verdict_line,
 )
 from assay.results.slices import slice_text
@@ -86,7 +87,7 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
                     slice_text(one.slice),
                     cases_text(one.result),
                     interval_text(one.result),
-                    one.result.verdict,
+                    slice_verdict(one.result),
                 )
                 for one in pair.slices
             ),

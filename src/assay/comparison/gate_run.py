@@ -44,7 +44,7 @@ class PolicyOptions(Struct, frozen=True, kw_only=True):
     """Rules that are given beside a policy. They win."""
 
     preset: str | None = None
-    min: float | None = None
+    min_mean: float | None = None
     margin: float | None = None
     metric: str | None = None
     by: tuple[str, ...] | None = None
@@ -111,8 +111,8 @@ class GateDecision(Struct, frozen=True):
 
 def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: bool) -> GatePolicy:
     """The policy with the options, which win. Raises UsageError."""
-    if options.min is not None and not abs(options.min) < float("inf"):
-        raise UsageError(f"{place_of('min')}: expected a number, got {options.min:g}")
+    if options.min_mean is not None and not abs(options.min_mean) < float("inf"):
+        raise UsageError(f"{place_of('min-mean')}: expected a number, got {options.min_mean:g}")
     if options.max_unmeasured is not None and options.max_unmeasured < 0:
         raise UsageError(f"{place_of('max-unmeasured')}: expected at least 0, got {options.max_unmeasured}")
     if options.preset is not None and options.preset not in PRESETS:
@@ -129,9 +129,13 @@ def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: boo
         raise UsageError(
             f"metric: expected a metric with a mean, got {policy.metric}; {verb_of('compare')} compares it"
         )
-    if policy.min is not None and policy.metric is not None and read_metric(policy.metric).lower_is_better:
+    if (
+        policy.min_mean is not None
+        and policy.metric is not None
+        and read_metric(policy.metric).lower_is_better
+    ):
         raise UsageError(
-            f"min: expected a metric where higher is better, got {policy.metric};"
+            f"min_mean: expected a metric where higher is better, got {policy.metric};"
             f" {hint_of('baseline')} compares it"
         )
     return policy
@@ -190,7 +194,7 @@ def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:
     outcomes: list[CaseOutcome] = []
     if run.rows:
         metric = chosen_metric([run])
-        _require_reachable(facts.policy.min, metric)
+        _require_reachable(facts.policy.min_mean, metric)
         reader = LevelReader(run, metric)
         facts, outcomes = replace(facts, level=reader.level()), list(reader.outcomes())
     failing = [one for one in outcomes if one.outcome in ("failed", "unmeasured")]
@@ -217,7 +221,7 @@ def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:
 def _require_reachable(least: float | None, metric: Metric) -> None:
     """Refuse a bar that no pass rate can have. Other metrics have no range that is known."""
     if least is not None and metric.kind == "passed" and (wrong := rate_problem(least)) is not None:
-        raise UsageError(f"{place_of('min')}: {wrong}")
+        raise UsageError(f"{place_of('min-mean')}: {wrong}")
 
 
 def _with_findings(reasons: Mapping[str, str], findings: Iterable[Finding]) -> dict[str, str]:

@@ -275,22 +275,23 @@ def _against(facts: GateFacts, reason: str) -> str:
 
 def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
     run, level, policy, comparison = facts.run, facts.level, facts.policy, facts.comparison
-    if policy.min is not None:
+    if policy.min_mean is not None:
         value, words = _at_bar(facts)
         if value is None:
             why = f", {METHOD_NAMES[level.method]} for an interval" if level.cases else ""
             yield "undecided", f"{words} is not known: {_count(level.cases, facts.noun)} measured{why}"
-        elif value < policy.min:
+        elif value < policy.min_mean:
             yield "failed", _joined([_bar_text(facts), None if comparison is None else _beside(comparison)])
         return
     if run.own_verdict is False:
-        yield "failed", f"the scorecard of {run.title} did not pass ({level_text(level)})"
+        reason = f"the scorecard of {run.title} did not pass ({level_text(level)})"
+        yield "failed", _joined([reason, None if comparison is None else _beside(comparison)])
     elif (
         run.own_verdict is None and comparison is None and level.metric == "passed" and (level.mean or 0) < 1
     ):
         yield "failed", f"not every case passed ({level_text(level)})"
     elif run.own_verdict is None and comparison is None and level.metric != "passed":
-        hints = [hint_of(one) for one in ("min", "baseline", "policy")]
+        hints = [hint_of(one) for one in ("min-mean", "baseline", "policy")]
         yield (
             "undecided",
             f"no rule decides on {metric_text(level.metric)}: give {hints[0]}, {hints[1]} or {hints[2]}",
@@ -298,7 +299,7 @@ def _below_bar(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
 
 
 def _at_bar(facts: GateFacts) -> tuple[float | None, str]:
-    """What must reach `min`, and its words."""
+    """What must reach `min_mean`, and its words."""
     words = metric_text(facts.level.metric)
     if facts.policy.decide_by == "lower":
         return facts.level.low, f"the lower limit of {words}"
@@ -306,8 +307,8 @@ def _at_bar(facts: GateFacts) -> tuple[float | None, str]:
 
 
 def _bar_text(facts: GateFacts) -> str | None:
-    """`the pass rate is 0.717, below 0.8 (95% 0.593…0.815, 60 cases)`; None without a bar or a value."""
-    level, bar = facts.level, facts.policy.min
+    """`the case pass rate is 0.717, below 0.8 (95% 0.593…0.815, 60 cases)`; None without a bar or a value."""
+    level, bar = facts.level, facts.policy.min_mean
     value, words = _at_bar(facts)
     if bar is None or value is None or level.mean is None:
         return None

@@ -20,6 +20,7 @@ from assay.results.slices import Dimension, read_dimension
 
 PASS_WORDS = ("pass", "passed", "true", "yes", "y", "1", "good", "correct", "ok")
 FAIL_WORDS = ("fail", "failed", "false", "no", "n", "0", "bad", "incorrect", "wrong")
+NO_LABEL = ("", "-", "–", "n/a", "na")
 LABEL_COLUMNS = (
     "passed",
     "label",
@@ -166,7 +167,7 @@ def corrections(name: str, corrected: Mapping[str, ScoreCorrection]) -> LabelSou
 
 def is_absent(value: Any) -> bool:
     """Whether a cell has no label: it is null or empty."""
-    return value is None or (isinstance(value, str) and not value.strip())
+    return value is None or (isinstance(value, str) and value.strip().lower() in NO_LABEL)
 
 
 def number_in(value: Any) -> float | None:

@@ -263,7 +263,7 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_drop: Annotated[float, msgspec.Meta(ge=0)] | Off | None = None  # None: that of the preset
     max_newly_failing: Count | Off | None = None
     metric: str | None = None
-    min: float | None = None
+    min_mean: float | None = None
     decide_by: Literal["estimate", "lower"] = "estimate"
     require: Literal["not-regressed", "equivalent", "improved"] = "not-regressed"
     margin: Annotated[float, msgspec.Meta(gt=0)] | None = None

@@ -96,13 +96,13 @@ class LevelReader:
 
 
 def metric_text(metric: str) -> str:
-    """A metric in words: `the pass rate`."""
-    words = {"passed": "the pass rate", "score": "the mean score"}
+    """A metric in words: `the case pass rate`."""
+    words = {"passed": "the case pass rate", "score": "the mean score"}
     return words.get(metric, f"the mean of {metric}")
 
 
 def level_text(level: RunLevel) -> str:
-    """`the pass rate is 0.917, 95% 0.853…0.955, 120 cases`."""
+    """`the case pass rate is 0.917, 95% 0.853…0.955, 120 cases`."""
     if level.mean is None:
         return f"{metric_text(level.metric)} is not known: no case was measured"
     return f"{metric_text(level.metric)} is {level_value(level, level.mean)}, {limits_text(level)}"

@@ -4,6 +4,7 @@ from assay.comparison.compare import CaseList, PairComparison, RunComparison
 from assay.comparison.difference import DifferenceInterval, SliceShare
 from assay.errors.door import hint_of
 from assay.results.slices import slice_text
+from assay.stats.number_text import change_text, fixed
 from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
@@ -19,7 +20,7 @@ def verdict_line(result: DifferenceInterval) -> str:
         return f"no case was measured in {where}: {result.verdict}"
     digits = _digits(result)
     return (
-        f"{result.before:.{digits}f} → {result.after:.{digits}f} ({_difference(result.difference, digits)},"
+        f"{result.before:.{digits}f} → {result.after:.{digits}f} ({change_text(result.difference, digits)},"
         f" {_limits(result, digits)}, {cases_text(result, 'case')}) {result.verdict}"
     )
 
@@ -36,7 +37,13 @@ def interval_text(result: DifferenceInterval) -> str:
     if result.difference is None:
         return "–"
     digits = _digits(result)
-    return f"{_difference(result.difference, digits)} ({_limits(result, digits)})"
+    return f"{change_text(result.difference, digits)} ({_limits(result, digits)})"
+
+
+def slice_verdict(result: DifferenceInterval) -> str:
+    """The verdict of a slice, for a table; and that of its measured cases, if unmeasured ones took it away."""
+    alone = result.measured_verdict
+    return result.verdict if alone is None else f"{result.verdict} (measured cases: {alone})"
 
 
 def counts_line(pair: PairComparison, compared: RunComparison) -> str:
@@ -66,11 +73,13 @@ def about_cases(pair: PairComparison) -> list[str]:
         reach = "the difference has no known limits"
         if bounds is not None and bounds.worst is not None and bounds.best is not None:
             reach = (
-                f"if they were, the difference would be between {_difference(bounds.worst, 2)} and"
-                f" {_difference(bounds.best, 2)}"
+                f"if they were, the difference would be between {change_text(bounds.worst, 2)} and"
+                f" {change_text(bounds.best, 2)}"
                 f"{_interval_bounds(bounds)}"
             )
-        lines.append(f"not measured: {_names(pair.unmeasured)}; {reach}")
+        alone = pair.result.measured_verdict
+        aside = "" if alone is None else f"; without them the verdict is: {alone}"
+        lines.append(f"not measured: {_names(pair.unmeasured)}{aside}; {reach}")
     if pair.unpaired:
         return [*lines, *_about_mixes(pair), *(f"note: {note}" for note in pair.notes)]
     if pair.only_in_baseline.count:
@@ -133,7 +142,7 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
     """The limits that decide whether unmeasured cases take the verdict away."""
     if bounds.low is None or bounds.high is None:
         return ""
-    return f", and its interval between {_difference(bounds.low, 2)} and {_difference(bounds.high, 2)}"
+    return f", and its interval between {change_text(bounds.low, 2)} and {change_text(bounds.high, 2)}"
 
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
@@ -197,15 +206,7 @@ def _limits(result: DifferenceInterval, digits: int) -> str:
     level = f"{round(100 * result.level, 2):g}%"
     if result.low is None or result.high is None:
         return f"no {level} interval"
-    return f"{level} {_signed(result.low, digits)}…{_signed(result.high, digits)}"
-
-
-def _difference(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}".replace("-", "−") if round(value, digits) else f"{0:.{digits}f}"
+    return f"{level} {fixed(result.low, digits)}…{fixed(result.high, digits)}"
 
 
 def _digits(result: DifferenceInterval) -> int:

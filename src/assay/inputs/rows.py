@@ -266,9 +266,9 @@ def is_row(document: Any, part: Part) -> bool:
     return "value" not in document if part == "output" else not {"id", "input"} <= document.keys()
 
 
-def names_output(row: Mapping[str, Any]) -> bool:
-    """Whether a row has a column with a usual name of the output."""
-    return any(_normal(column) in SYNONYMS["output"] for column in row)
+def names_part(row: Mapping[str, Any], part: Literal["input", "output"]) -> bool:
+    """Whether a row has a column with a usual name of the input or the output."""
+    return any(_normal(column) in SYNONYMS[part] for column in row)
 
 
 _EMPTY: dict[RowKind, Any] = {"csv": "", "typed": None, "json": ABSENT}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from assay.results.judge_check import Category, Confusion, JudgeReport, PanelReport
 from assay.stats.judge_agreement import Agreement, CorrectedMean
-from assay.stats.number_text import percent
+from assay.stats.number_text import change_text, fixed, percent
 from assay.terminal import count_of
 
 MAX_IDS = 10  # ids that are listed of cases without a label, or tied
@@ -27,7 +27,7 @@ def judge_rows(check: JudgeReport, noun: str, partial: str) -> Iterable[Row]:
     if check.bias is not None:
         higher, lower = check.bias > 0, check.bias < 0
         side = "higher than people" if higher else "lower than people" if lower else "as high"
-        yield "bias", f"{check.bias:+.3f}: over the labelled {noun}s, the judge's score is {side}"
+        yield "bias", f"{change_text(check.bias, 3)}: over the labelled {noun}s, the judge's score is {side}"
     yield from _correction_rows(check, noun)
 
 
@@ -95,12 +95,16 @@ def _agreement(agreement: Agreement, name: str) -> str:
     of = f"{percent(agreement.observed)} over {agreement.cases:,}"
     if agreement.value is None:
         return f"{of}; {name} is {agreement.reason}"
-    limits = "" if agreement.low is None else f" (95% {agreement.low:.2f}…{agreement.high:.2f})"
-    return f"{of}; {name} {round(agreement.value, 2) + 0.0:.2f}{limits}"
+    limits = (
+        ""
+        if agreement.low is None or agreement.high is None
+        else f" (95% {fixed(agreement.low, 2)}…{fixed(agreement.high, 2)})"
+    )
+    return f"{of}; {name} {fixed(agreement.value, 2)}{limits}"
 
 
 def _corrected(mean: CorrectedMean) -> str:
-    limits = f"(95% PPI++ {mean.low:.3f}…{mean.high:.3f})"
+    limits = f"(95% PPI++ {fixed(mean.low, 3)}…{fixed(mean.high, 3)})"
     return (
         f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f} {limits} corrected by "
         f"{count_of(mean.labels, 'label')}"

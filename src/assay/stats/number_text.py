@@ -8,6 +8,24 @@ from assay.stats.intervals import Rate
 Scale = Literal["rate", "score", "number"]  # a share in percent, a score from 0 to 1, any number
 
 
+MINUS = "\u2212"  # as long as a plus, and no dash of a range
+
+
+def fixed(value: float, digits: int) -> str:
+    """`−0.25`: to these digits, and never `−0.00`."""
+    return _signed(f"{value:.{digits}f}" if round(value, digits) else f"{0:.{digits}f}")
+
+
+def change_text(value: float, digits: int) -> str:
+    """`+0.12`, `−0.25`: a difference always has its sign."""
+    return _signed(f"{value if round(value, digits) else 0:+.{digits}f}")
+
+
+def _signed(text: str) -> str:
+    """The text of a number with the one sign for minus; a power of ten stays as it is."""
+    return f"{MINUS}{text[1:]}" if text.startswith("-") else text
+
+
 def percent(share: float) -> str:
     """
     `83.3%`. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%. It is rounded as a score is: the
@@ -34,13 +52,13 @@ def score_text(score: float | None) -> str:
 def value_text(value: float, scale: Scale) -> str:
     """A number on its scale."""
     if scale == "number":
-        return f"{value:.4g}"
+        return _signed(f"{value:.4g}")
     return percent(value) if scale == "rate" else score_text(value)
 
 
 def case_value(value: float) -> str:
     """`0.81`: the value of one case."""
-    return f"{value:.2f}"
+    return fixed(value, 2)
 
 
 def trial_text(trial: int) -> str:

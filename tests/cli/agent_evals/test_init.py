@@ -101,7 +101,7 @@ def test_the_workflow_compares_with_the_base_branch(words, file, worse, command,
     git(folder, "remote", "add", "origin", ".")
     git(folder, "fetch", "-q", "origin")
     assert command("init", *words, folder=folder).code == 0
-    (folder / "gate.yaml").write_text("min: 0\nrequire: not-regressed\npreset: strict\n")
+    (folder / "gate.yaml").write_text("min_mean: 0\nrequire: not-regressed\npreset: strict\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "GITHUB_"))}
     path = os.pathsep.join([str(zygote.bin), str(Path(sys.executable).parent), os.environ["PATH"]])
 
@@ -126,7 +126,7 @@ def test_the_workflow_compares_with_the_base_branch(words, file, worse, command,
     git(folder, "fetch", "-q", "origin")
     before, after = worse
     (folder / file).write_text((folder / file).read_text().replace(before, after))
-    (folder / "gate.yaml").write_text("min: 0\npreset: lenient\n")  # the rules of the base count
+    (folder / "gate.yaml").write_text("min_mean: 0\npreset: lenient\n")  # the rules of the base count
     codes, said = run_steps()
     assert codes[:2] == [0, 0]
     assert codes[2] != 0

@@ -64,7 +64,7 @@ def test_a_critical_finding_is_3_and_the_terminal_shows_where(command, folder):
     assert (
         "not passed: 2 critical findings (unsafe-tool-call)\n" in command("show", "latest", folder=folder).out
     )
-    gate = command("gate", "latest", "--min", "0.1", "--junit", "gate.xml", folder=folder)
+    gate = command("gate", "latest", "--min-mean", "0.1", "--junit", "gate.xml", folder=folder)
     assert (gate.code, "2 critical findings (unsafe-tool-call), at most 0 allowed" in gate.out) == (
         3,
         True,

@@ -72,7 +72,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     )
     assert failed.code == 3
     assert "not passed: below the bar of 0.7" in failed.out
-    assert "-0.667 against run-" in failed.out
+    assert "−0.667 against run-" in failed.out
     assert "pass^2 33.3%" in failed.out
     assert "pass@2 33.3%" in failed.out
     chosen = assay("show", "latest", "--k", "2")

@@ -94,7 +94,7 @@ def test_a_part_of_a_suite_is_never_taken_for_the_whole(assay, tmp_path):
         gate = assay("gate", results)
         assert gate.code == 1, gate.out
         assert "is not complete: it has 2 of 5" in gate.out
-        assert assay("gate", results, "--allow-partial", "--min", "1").code == 0
+        assert assay("gate", results, "--allow-partial", "--min-mean", "1").code == 0
     compared = assay("compare", "whole.jsonl", "latest")
     assert "is not complete: it has 2 of 5 tasks of its suite" in compared.out
     document = json.loads(assay("show", "latest", "--json").out)

@@ -67,9 +67,9 @@ def folder(tmp_path_factory):
     )
     policies = {
         "improve": {"require": "improved"}, "same": {"require": "equivalent", "margin": 0.02},
-        "lower": {"min": 0.9, "decide_by": "lower"}, "loose": {"max_unmeasured": 1, "min": 0.5},
-        "missing": {"allow_missing_cases": True}, "leaks": {"max_findings": {"critical": 1}, "min": 0.5},
-        "low": {"max_findings": {"low": 5000}, "min": 0}, "unknown": {"minimum": 1}, "marginless": {"require": "equivalent"},
+        "lower": {"min_mean": 0.9, "decide_by": "lower"}, "loose": {"max_unmeasured": 1, "min_mean": 0.5},
+        "missing": {"allow_missing_cases": True}, "leaks": {"max_findings": {"critical": 1}, "min_mean": 0.5},
+        "low": {"max_findings": {"low": 5000}, "min_mean": 0}, "unknown": {"minimum": 1}, "marginless": {"require": "equivalent"},
     }  # fmt: skip
     for name, policy in policies.items():
         (path / f"{name}.yaml").write_text(json.dumps(policy), "utf-8")
@@ -77,25 +77,35 @@ def folder(tmp_path_factory):
 
 
 VERDICTS = [
-    ("20.jsonl", {}, 0, "every case passed (the pass rate is 1.00"),
+    ("20.jsonl", {}, 0, "every case passed (the case pass rate is 1.00"),
     ("19.jsonl", {}, 3, "not every case passed"),
-    ("19.jsonl", {"min": 0.9}, 0, ": the pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases)"),
-    ("10.jsonl", {"min": 0.9}, 3, ": the pass rate is 0.500, below 0.9 (95% 0.299…0.701, 20 cases)"),
+    (
+        "19.jsonl",
+        {"min_mean": 0.9},
+        0,
+        ": the case pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases)",
+    ),
+    (
+        "10.jsonl",
+        {"min_mean": 0.9},
+        3,
+        ": the case pass rate is 0.500, below 0.9 (95% 0.299…0.701, 20 cases)",
+    ),
     (
         "19.jsonl",
         {"policy": "lower.yaml"},
         3,
-        "the lower limit of the pass rate is 0.764, below 0.9 (0.950, 95% 0.764…",
+        "the lower limit of the case pass rate is 0.764, below 0.9 (0.950, 95% 0.764…",
     ),
     (
         "19.jsonl",
-        {"min": 0.9, "baseline": "20.jsonl"},
+        {"min_mean": 0.9, "baseline": "20.jsonl"},
         0,
-        "the pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases); no regression was shown against 20.jsonl: 1.00",
+        "the case pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases); no regression was shown against 20.jsonl: 1.00",
     ),
     (
         "19.jsonl",
-        {"min": 0.99, "baseline": "20.jsonl"},
+        {"min_mean": 0.99, "baseline": "20.jsonl"},
         3,
         "below 0.99 (95% 0.764…0.991, 20 cases); against 20.jsonl: 1.00",
     ),
@@ -104,14 +114,14 @@ VERDICTS = [
     ("empty.jsonl", {"baseline": "20.jsonl"}, 1, "empty.jsonl is empty"),
     (
         "partial.json",
-        {"min": 0},
+        {"min_mean": 0},
         1,
         "is not complete: it has 5 of 20 results; allow_partial=True decides on what it has",
     ),
-    ("error.jsonl", {"min": 0}, 1, "(c3); the policy allows 0, and max_unmeasured=1 would allow it"),
-    ("error.jsonl", {"min": 0.5, "max_unmeasured": 1}, 0, "at least 0.5"),
+    ("error.jsonl", {"min_mean": 0}, 1, "(c3); the policy allows 0, and max_unmeasured=1 would allow it"),
+    ("error.jsonl", {"min_mean": 0.5, "max_unmeasured": 1}, 0, "at least 0.5"),
     ("error.jsonl", {"policy": "loose.yaml"}, 0, "at least 0.5"),
-    ("errors.jsonl", {"min": 0}, 1, "20 cases not measured (c0, c1, c2 and 17 more)"),
+    ("errors.jsonl", {"min_mean": 0}, 1, "20 cases not measured (c0, c1, c2 and 17 more)"),
     (
         "half.jsonl",
         {"baseline": "20.jsonl"},
@@ -122,15 +132,15 @@ VERDICTS = [
     ("19.jsonl", {"baseline": "20.jsonl"}, 0, "no regression was shown"),
     ("19.jsonl", {"baseline": "20.jsonl"}, 0, "(80% power); 1 case got worse (c19)"),
     ("10.jsonl", {"baseline": "20.jsonl"}, 3, " regressed; 10 cases got worse (c10, c11, c12 and 7 more)"),
-    ("19.jsonl", {"min": 0.99, "baseline": "20.jsonl"}, 3, "; 1 case got worse (c19)"),
+    ("19.jsonl", {"min_mean": 0.99, "baseline": "20.jsonl"}, 3, "; 1 case got worse (c19)"),
     ("10.jsonl", {"baseline": "20.jsonl"}, 3, "it regressed against"),
     ("20.jsonl", {"baseline": "10.jsonl", "policy": "improve.yaml"}, 0, "it improved against"),
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "improve.yaml"}, 1, "the policy requires improved"),
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "same.yaml"}, 1, "the policy requires equivalent"),
-    ("leak.jsonl", {"min": 0}, 3, "1 critical finding (secret-leak), at most 0 allowed"),
+    ("leak.jsonl", {"min_mean": 0}, 3, "1 critical finding (secret-leak), at most 0 allowed"),
     ("leak.jsonl", {"policy": "leaks.yaml"}, 0, "at least 0.5"),
     ("many.jsonl", {"policy": "low.yaml"}, 3, "1 critical finding ("),
-    ("a b#%.jsonl", {"min": 0}, 3, "1 critical finding ("),
+    ("a b#%.jsonl", {"min_mean": 0}, 3, "1 critical finding ("),
     ("unjudged.jsonl", {}, 1, "1 case not measured (c19)"),
     ("unjudged.jsonl", {"baseline": "20.jsonl"}, 1, "1 case not measured (c19)"),
     ("worse.jsonl", {"baseline": "gaps.jsonl"}, 1, "only unmeasured ones could change that (c17, c18, c19)"),
@@ -184,7 +194,7 @@ VISIBLE = [
         3,
         "strict",
         "undecided",
-        "the pass rate is worse than in was.jsonl by 0.022, and max_drop is 0",
+        "the case pass rate is worse than in was.jsonl by 0.022, and max_drop is 0",
     ),
     (SLIGHT, 3, "lenient", "passed", "no regression was shown"),
     (SLIGHT, 3, "lenient", "passed", "; 2 cases got worse (t14, t12), 1 got better"),
@@ -335,16 +345,19 @@ REFUSED = [
         "--baseline ./20.jsonl: expected another run, got 20.jsonl itself",
     ),
     (["nothing.jsonl"], "nothing.jsonl: there is no such file"),
-    (["20.jsonl", "--min", "nan"], "--min: expected a number, got nan"),
+    (["20.jsonl", "--min-mean", "nan"], "--min-mean: expected a number, got nan"),
     (
-        ["20.jsonl", "--min", "70"],
-        "--min: expected a fraction between 0 and 1, such as 0.9, got 70; did you mean 0.7?",
+        ["20.jsonl", "--min-mean", "70"],
+        "--min-mean: expected a fraction between 0 and 1, such as 0.9, got 70; did you mean 0.7?",
     ),
-    (["20.jsonl", "--min", "-0.1"], "--min: expected a fraction between 0 and 1, such as 0.9, got -0.1"),
+    (
+        ["20.jsonl", "--min-mean", "-0.1"],
+        "--min-mean: expected a fraction between 0 and 1, such as 0.9, got -0.1",
+    ),
     (["20.jsonl", "--max-unmeasured", "-1"], "--max-unmeasured"),
     (["20.jsonl", "--policy", "improve.yaml"], "the policy requires improved: expected --baseline"),
     (["late.jsonl", "--metric", "latency_ms:p95"], "expected a metric with a mean, got latency_ms:p95"),
-    (["late.jsonl", "--metric", "latency_ms", "--min", "5"], "expected a metric where higher is better"),
+    (["late.jsonl", "--metric", "latency_ms", "--min-mean", "5"], "expected a metric where higher is better"),
 ]
 
 
@@ -524,4 +537,4 @@ def test_text_for_markdown_stays_text(text):
 
 def test_the_interval_of_a_level_is_named():
     level = RunLevel(metric="passed", mean=0.9, low=0.8, high=0.95, method="gaffke", cases=3)
-    assert level_text(level) == "the pass rate is 0.900, 95% 0.800…0.950, 3 cases"
+    assert level_text(level) == "the case pass rate is 0.900, 95% 0.800…0.950, 3 cases"

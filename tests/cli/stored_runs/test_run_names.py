@@ -47,7 +47,7 @@ EVALUATION_VERBS = [
     (["show", "previous"], 0, "model-a  completed"),
     (["compare", "model-a", "model-b"], 0, "0 worse, 1 better, 1 unchanged"),
     (["compare", "previous", "latest"], 0, "0 worse, 1 better, 1 unchanged"),
-    (["gate", "model-b", "--min", "0.1"], 0, "passed"),
+    (["gate", "model-b", "--min-mean", "0.1"], 0, "passed"),
     (["gate", "model-b", "--baseline", "model-a"], 0, "passed"),
     (["diff", "model-a", "model-b"], 0, "1"),
     (["report", "model-a", "model-b", "-o", "r.md"], 0, "r.md"),

@@ -51,12 +51,12 @@ def ask(client, run, body=None):
         ("good", {"baseline": "bad", "policy": {"require": "improved"}}, "passed", 0, "it improved against"),
         (
             "good",
-            {"policy": {"min": 0.9, "decide_by": "lower"}},
+            {"policy": {"min_mean": 0.9, "decide_by": "lower"}},
             "failed",
             3,
-            "the lower limit of the pass rate is",
+            "the lower limit of the case pass rate is",
         ),
-        ("good", {"policy": {"gate": {"min": 0.1}, "agents": {}}}, "passed", 0, "at least 0.1"),
+        ("good", {"policy": {"gate": {"min_mean": 0.1}, "agents": {}}}, "passed", 0, "at least 0.1"),
         (
             "bad",
             {"policy": {"metric": "contains"}},
@@ -65,7 +65,7 @@ def ask(client, run, body=None):
             "no rule decides on the mean of contains",
         ),
         ("eval", {}, "failed", 3, "the scorecard of"),
-        ("eval", {"policy": {"min": 0.5}}, "passed", 0, "at least 0.5"),
+        ("eval", {"policy": {"min_mean": 0.5}}, "passed", 0, "at least 0.5"),
     ],
 )
 def test_a_gate_has_one_verdict_and_one_sentence(client, runs, run, body, outcome, code, reason):
@@ -103,7 +103,7 @@ REFUSED = [
     ),
     ({"policy": {"x" * 100_000: 1}}, 400, "policy: Object contains unknown field `xxx"),
     ({"policy": {"preset": "loose"}}, 400, "Invalid enum value 'loose'"),
-    ({"policy": {"min": "high"}}, 400, "Expected `float | null`, got `str` - at `$.min`"),
+    ({"policy": {"min_mean": "high"}}, 400, "Expected `float | null`, got `str` - at `$.min_mean`"),
     ({"policy": {"require": "improved"}}, 400, "requires improved: expected baseline, the run to compare"),
     ({"policy": {"require": "equivalent"}, "baseline": "{bad}"}, 400, "equivalent needs a margin"),
     ({"policy": {"metric": "latency_ms:p95"}}, 400, "metric: expected a metric with a mean"),
@@ -211,7 +211,7 @@ def test_the_numbers_of_a_run_are_read_once(host, client, runs):
         assert len(read) <= 2
         read.clear()
         assert ask(client, runs["bad"]).status_code == 200
-        assert ask(client, runs["bad"], {"policy": {"min": 0.5}}).status_code == 200
+        assert ask(client, runs["bad"], {"policy": {"min_mean": 0.5}}).status_code == 200
         assert len(read) <= 2
     finally:
         del host.store.chunks

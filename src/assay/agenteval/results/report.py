@@ -24,7 +24,7 @@ from assay.agenteval.scoring.scoring import reasons
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.event_record import decode_event
-from assay.protocol.json_types import JSON, is_object
+from assay.protocol.json_types import JSON, is_list, is_object
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import Cost, stored_statistics
 from assay.stats.intervals import Method, Rate
@@ -250,8 +250,10 @@ def _mismatch(check: JSON, value: Any) -> str:
     if check["check_type"] == "json_schema":
         errors = check["results"].get("errors", [{}])
         return f"the result does not match the return schema: {errors[0].get('message', '')}"
-    prefix = "a result that contains " if check["check_type"] == "contains" else ""
-    return f"expected {prefix}{_shorten(expected)}, got {_shorten(value)}"
+    if check["check_type"] == "contains":
+        phrases = ", ".join(map(_shorten, expected)) if is_list(expected) else _shorten(expected)
+        return f"expected a result that contains {phrases}, got {_shorten(value)}"
+    return f"expected {_shorten(expected)}, got {_shorten(value)}"
 
 
 def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:

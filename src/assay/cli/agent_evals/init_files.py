@@ -29,7 +29,7 @@ CHECKS_WITHOUT_EXPECTED = """\
 """
 POLICY = """\
 # What `assay gate` requires of a run. docs/compare.md lists all rules.
-min: 0.8                               # the lowest mean that is good enough
+min_mean: 0.8                          # the lowest mean that is good enough
 require: not-regressed                 # against --baseline
 """
 SETTINGS = """\

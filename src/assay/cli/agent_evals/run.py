@@ -45,6 +45,7 @@ from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
 from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
+from assay.runs.run_names import name_of
 from assay.settings import Settings, load
 from assay.stats.number_text import format_usd
 
@@ -337,7 +338,8 @@ async def _report(options: RunOptions, store: Store, run: Run, baseline: Baselin
         if options.verbose:
             echo(method_line([detail.report.interval_method]))
         if comparison is not None:
-            show_comparison(comparison, pair)
+            found = await store.run(comparison.baseline_run_id, tenant=run.tenant)
+            show_comparison(comparison, pair, "" if found is None else name_of(found.metadata))
         for name in options.to:
             echo(f"written to {name}")
     if recorded is not None:

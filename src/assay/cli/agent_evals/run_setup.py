@@ -41,7 +41,7 @@ from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object, kind_of
 from assay.protocol.validation_messages import problems_in
 from assay.runs.find_run import find_run
-from assay.stats.number_text import case_value
+from assay.stats.number_text import case_value, change_text
 from assay.terminal import one_line
 
 RECENT = 100  # newest runs of a suite that are searched for one of all its tasks
@@ -89,10 +89,13 @@ def note_no_baseline(suite: AgentEvalSuite, modes: Sequence[str], reference: str
         echo_err("the mode regression compares only with --baseline RUN: nothing is compared")
 
 
-def show_comparison(comparison: Comparison, pair: PairComparison | None) -> None:
-    """Print the verdict as `assay compare` does, the tasks that got better and worse, and the notes."""
+def show_comparison(comparison: Comparison, pair: PairComparison | None, title: str = "") -> None:
+    """
+    Print the verdict as `assay compare` does, the tasks that got better and worse, and the notes. `title`: the name of
+    the baseline, if it has one.
+    """
     page = Page()
-    page.put(_headline(comparison))
+    page.put(_headline(comparison, title or comparison.baseline_run_id))
     if pair is not None:
         page.put(f"  {verdict_line(pair.result)}")
     table = Table(show_header=False, padding=(0, 2, 0, 0))
@@ -110,12 +113,12 @@ def show_comparison(comparison: Comparison, pair: PairComparison | None) -> None
         page.put(f"  note: {note}")
 
 
-def _headline(comparison: Comparison) -> str:
+def _headline(comparison: Comparison, title: str) -> str:
     if comparison.score_delta is None:
-        return f"against {comparison.baseline_run_id}: no task was scored in both runs"
+        return f"against {title}: no task was scored in both runs"
     unchanged = comparison.tasks - len(comparison.better) - len(comparison.worse)
     return (
-        f"against {comparison.baseline_run_id}: {comparison.score_delta:+.3f},"
+        f"against {title}: {change_text(comparison.score_delta, 3)},"
         f" {len(comparison.better):,} better, {len(comparison.worse):,} worse, {unchanged:,} unchanged"
     )
 

@@ -38,12 +38,18 @@ tasks:
   #       - {criterion: greets the person by name, weight: 0.7}
   #       - {criterion: is one sentence, weight: 0.3}
 
-  # - taskId: looks-it-up            # fixtures answer tool calls in order; the live tool is not called
+  # - taskId: looks-it-up            # a fixture is the answer of a tool; the live tool is not called
   #   input: {customer: 17}
   #   expected: {kind: golden, match: {strategy: json-match, value: {state: sent}}}
   #   fixtures:
-  #     toolResponses: [{tool: "shop:orders", response: [{state: sent}]}]
+  #     toolResponses:
+  #       - {tool: "shop:orders", response: {state: sent}}
+  #       - {tool: "shop:refund", response: {ok: true}}
   #     memorySeed: [{id: m1, content: "customer tier: gold"}]
+
+# x-assay:                             # tools that the agent must call, and must not call, by task
+#   tasks:
+#     looks-it-up: {must_call: ["shop:orders"], must_not_call: ["shop:refund"]}
 """.replace("MODES", _MODES)
 MAX_CELL = 70  # characters of a value
 

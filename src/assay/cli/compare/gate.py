@@ -23,7 +23,7 @@ class GateOptions(Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     policy: str | None = None
     preset: str | None = None
-    min: float | None = None
+    min_mean: float | None = None
     margin: float | None = None
     metric: str | None = None
     by: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ def main(options: GateOptions) -> int:
         baseline=options.baseline,
         policy=options.policy,
         preset=options.preset,
-        min=options.min,
+        min_mean=options.min_mean,
         margin=options.margin,
         metric=options.metric,
         by=options.by,

@@ -16,6 +16,7 @@ from assay.comparison.wording import (
     counts_line,
     interval_text,
     power_line,
+    slice_verdict,
     verdict_line,
 )
 from assay.results.slices import slice_text
@@ -83,7 +84,7 @@ def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
             table.add_column(cell(name), justify="right" if 0 < at < 5 else "left", no_wrap=True)
         for one in every[:MAX_SLICES]:
             result = one.result
-            verdict = cell(result.verdict, STYLES.get(result.verdict, ""))
+            verdict = cell(slice_verdict(result), STYLES.get(result.verdict, ""))
             table.add_row(
                 slice_text(one.slice),
                 cases_text(result),

@@ -83,7 +83,7 @@ def gate(
         str | None,
         typer.Option(help="strict, balanced or lenient about a drop that is not shown.", metavar="P"),
     ] = None,
-    min: Annotated[
+    min_mean: Annotated[
         float | None, typer.Option(help="Lowest mean of the metric that is good enough.", metavar="X")
     ] = None,
     margin: Annotated[
@@ -121,7 +121,7 @@ def gate(
         policy=policy,
         preset=preset,
         allow_partial=allow_partial,
-        min=min,
+        min_mean=min_mean,
         margin=margin,
         metric=metric,
         by=tuple(by or ()),

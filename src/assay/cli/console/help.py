@@ -63,7 +63,7 @@ an exit code for the verdict.
 \b
     assay gate results.jsonl --baseline main.jsonl --markdown report.md --junit report.xml
 
-RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min, --baseline and --policy, every
+RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min-mean, --baseline and --policy, every
 case must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured never
 passes. Against a baseline, a drop that no test shows is undecided if it is above 0.05, or if a case with at least
 three trials passes in none any more. In GitHub Actions it also writes annotations and the summary of the job.

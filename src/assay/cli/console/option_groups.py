@@ -57,7 +57,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     },
     "gate": {
         "Input": "--baseline --tenant",
-        "Decide": "--policy --preset --min --margin --metric --by --max-unmeasured --allow-partial",
+        "Decide": "--policy --preset --min-mean --margin --metric --by --max-unmeasured --allow-partial",
         "Output": "--markdown --junit --sarif --json",
     },
     "annotate": {

@@ -30,6 +30,7 @@ from assay.runs.annotations import annotations, effective
 from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import (
     case_value,
+    change_text,
     cost_text,
     format_usd,
     milliseconds_text,
@@ -138,7 +139,7 @@ def _tasks(report: EvalReport, scored_tasks: int, ks: Sequence[int]) -> str:
     if report.pass_k:
         text += "; " + ", ".join(repeat_lines(report, ks))
     if report.baseline_score is not None and report.score is not None:
-        text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
+        text += f"; {change_text(report.score - report.baseline_score, 3)} against {report.baseline_run_id}"
     return text
 
 

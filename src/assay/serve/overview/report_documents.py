@@ -13,10 +13,10 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.difference import DifferenceInterval
 from assay.comparison.gate_reports import plain
 from assay.comparison.page_view import ComparedCase, PairView
-from assay.comparison.wording import cases_text
+from assay.comparison.wording import cases_text, slice_verdict
 from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text
-from assay.runs.run_names import name_of
+from assay.runs.run_names import name_of, other_tags
 from assay.serve.fep.comparison import ComparedCases
 from assay.serve.overview.report_data import LISTED, Report, ReportRun
 from assay.serve.page.built_files import page_folder
@@ -190,7 +190,7 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         ("created", "" if COPY in row else row["createdAt"]),
         ("agent", agent),
         ("models", ", ".join(row.get("models", ()))),
-        ("tags", ", ".join(row.get("tags", ()))),
+        ("tags", ", ".join(other_tags(row.get("tags", ())))),
         ("trials", str(row.get("trials", ""))),
         ("cases", ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name))),
         ("effective score", _effective(overview.get("effective"))),
@@ -297,7 +297,7 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
 
 
 def _difference(result: DifferenceInterval, text: str) -> tuple[str, ...]:
-    return cases_text(result), _mean(result.before), _mean(result.after), text, result.verdict
+    return cases_text(result), _mean(result.before), _mean(result.after), text, slice_verdict(result)
 
 
 def _mean(value: float | None) -> str:

@@ -112,7 +112,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     },
     "CasesQuery": {"filter": {"status": ["failed", "error"]}, "sort": {"by": "score"}, "limit": 20},
     "ChangesQuery": {"since": "2026-07-01T12:00:00Z", "waitSeconds": 0},
-    "GateRequest": {"policy": {"preset": "strict", "min": 0.9}},
+    "GateRequest": {"policy": {"preset": "strict", "min_mean": 0.9}},
     "SearchBody": {"text": "refund", "in": ["output", "reason"], "limit": 20},
 }
 

@@ -148,7 +148,7 @@ class Session:
     def _help(self, *verbs):
         ended = self._command(*verbs, "--help", folder=self._folder, environ=ENVIRON)
         listed = [name for block in re.split(r"\n(?=\w+:\n)", ended.out) if block.split(":")[0] in LISTS for name in
-                  re.findall(r"^  ([a-z]+) ", block, re.MULTILINE)]  # fmt: skip
+                  re.findall(r"^  ([a-z][a-z-]*) ", block, re.MULTILINE)]  # fmt: skip
         self._look_at_widths(ended)
         whole = f"  == {' '.join(('assay', *verbs))}\n" + indent("  ", ended.out)
         return whole + "".join(self._help(*verbs, verb) for verb in listed)

@@ -111,7 +111,7 @@ def test_every_block_does_what_it_says(page, tmp_path, zygote):
             command, input=text, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
         )  # fmt: skip
 
-    before, printed = "", ""
+    before, printed = "", None
     for block in blocks_of(page):
         where = f"{page_name(page)}:{block.line}"
         match block.language, block.words:
@@ -119,12 +119,14 @@ def test_every_block_does_what_it_says(page, tmp_path, zygote):
                 code = int(words[0].removeprefix("exit=")) if words else 0
                 done = ran(["sh", "-e", "-c", block.text], None, tmp_path)
                 assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-                printed = done.stdout
+                printed = done
             case "python", []:
                 done = ran([python, "-W", "error", "-"], block.text, tmp_path)
                 assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
             case "text", [] if before == "sh":
-                assert is_shown(block.text, printed), f"{where}\n{printed}"
+                out, err = printed.stdout, printed.stderr
+                seen = (out, err, out + err, err + out)  # what a terminal shows, or one of the two alone
+                assert any(is_shown(block.text, one) for one in seen), f"{where}\n{out}{err}"
             case "text", [] if before == "console":
                 pass
             case ("text", ["drawing"]) | ("console", []):

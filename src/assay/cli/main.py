@@ -21,7 +21,7 @@ import typer.main
 
 from assay.cli.console.console import echo, echo_err, echo_err_plain
 from assay.cli.console.help import APP, HELP
-from assay.cli.console.option_groups import OPTION_GROUPS, format_groups
+from assay.cli.console.option_groups import OPTION_GROUPS, format_groups, name_argument
 from assay.cli.console.options import Group
 from assay.cli.console.usage import usage_message
 from assay.errors import BadLine, EnvironmentFailure, Refusal
@@ -301,6 +301,8 @@ def prepare(command: Any, path: str) -> None:
         for param in params:
             if "process_value" not in vars(param):
                 param.process_value = partial(process_value, param, param.process_value)
+                if param.param_type_name == "argument":
+                    name_argument(param)
         return params
 
     command.get_params = get_params

@@ -200,10 +200,10 @@ COMPARED = {  # a suite and options; the words of the answer, and whether the sc
     "a mode that does not compare": (
         ABC, ("--mode", "golden"), "mine:upper", "+0.000, 0 better, 0 worse, 3 unchanged", (), False,
     ),
-    "worse": (ABC, (), "mine:breaks", "-0.333, 0 better, 1 worse, 2 unchanged",
+    "worse": (ABC, (), "mine:breaks", "−0.333, 0 better, 1 worse, 2 unchanged",
               ("  worse  1.00 → 0.00  b", "note: the baseline ran another agent, local.mine.upper, not local.mine.breaks"), True),
     "other content by force": (
-        CHANGED, ("--force",), "mine:upper", "-0.333, 0 better, 1 worse, 2 unchanged",
+        CHANGED, ("--force",), "mine:upper", "−0.333, 0 better, 1 worse, 2 unchanged",
         ("  worse  1.00 → 0.00  b", "note: the baseline ran other content of the suite, under the same version 1.0.0"), False,
     ),
     "another version and other tasks": (

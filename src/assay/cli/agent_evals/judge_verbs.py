@@ -29,7 +29,9 @@ JudgeCheck = Annotated[
 def sample(
     run: JudgedRun,
     count: Annotated[int, typer.Option("-n", "--count", help="Number of cases.", metavar="N", min=1)],
-    seed: Annotated[int, typer.Option(help="Seed of the draw. Default: 0.", metavar="N")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the draw: the same seed draws the same cases.", metavar="N")
+    ] = 0,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", help="New .csv file with the cases, for labels.", metavar="F"),
@@ -50,7 +52,7 @@ def check(
     labels: Annotated[
         list[str] | None,
         typer.Option(
-            help="Labels of a person: a member of the cases, a path, or a file F or F:COLUMN (repeatable). "
+            help="Labels of a person: a column of the cases, a path, or a file F or F:COLUMN (repeatable). "
             "Default: those of `assay annotate`.",
             metavar="NAME",
         ),
@@ -58,7 +60,9 @@ def check(
     check: JudgeCheck = None,
     bar: Annotated[
         float | None,
-        typer.Option(help="A number from this on is a pass, in labels and answers.", metavar="X"),
+        typer.Option(
+            help="Lowest number that is a pass, in labels and in answers of the judge.", metavar="X"
+        ),
     ] = None,
     seed: Annotated[
         int | None,

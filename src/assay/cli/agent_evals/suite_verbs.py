@@ -46,10 +46,11 @@ def attack(
         list[str] | None,
         typer.Option(help="Kinds of attacks, separated by commas (repeatable). Default: all.", metavar="K"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Number that chooses places and tasks.", metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of places and tasks.", metavar="N")] = 0,
     limit: MostTasks = None,
     judge: Annotated[
-        bool, typer.Option("--judge", help="With attacks of the kind jailbreak, which only a judge sees.")
+        bool,
+        typer.Option("--judge", help="Also write attacks of the kind jailbreak, which only a judge can see."),
     ] = False,
 ) -> None:
     from assay.cli.agent_evals import suite_attack

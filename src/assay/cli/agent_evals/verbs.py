@@ -65,7 +65,11 @@ def init(
         typer.Argument(help="Folder to write to. Default: this one.", metavar="FOLDER", show_default=False),
     ] = ".",
     table: Annotated[
-        str | None, typer.Option(help="You have a table of answers; a new .csv is an example.", metavar="F")
+        str | None,
+        typer.Option(
+            help="You have a table of answers; a .csv that is not there is written as an example.",
+            metavar="F",
+        ),
     ] = None,
     function: Annotated[
         str | None, typer.Option(help="You have a function, module:function.", metavar="NAME")
@@ -76,7 +80,10 @@ def init(
     endpoint: Annotated[str | None, typer.Option(help="You have an HTTP endpoint.", metavar="URL")] = None,
     must: Annotated[
         str | None,
-        typer.Option(help="The answer must contain the expected one (default), or equal it.", metavar="WHAT"),
+        typer.Option(
+            help="What the answer must do with the expected value: contain (default) or equal.",
+            metavar="WHAT",
+        ),
     ] = None,
     map: Annotated[
         list[str] | None,
@@ -153,7 +160,10 @@ def run(
     ] = 1,
     k: Annotated[
         list[str] | None,
-        typer.Option(help="Show pass@k and pass^k for this k, such as 3 or 1,3 (repeatable).", metavar="K"),
+        typer.Option(
+            help="Show pass@k (one of k trials passes) and pass^k (all k pass) for these k, such as 1,3 (repeatable).",
+            metavar="K",
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Model of a manifest agent, PROVIDER:MODEL.", metavar="NAME")
@@ -166,23 +176,26 @@ def run(
     ] = None,
     checks: Annotated[
         str | None,
-        typer.Option(help="File with checks for every task, beside the scorecard.", metavar="F"),
+        typer.Option(help="File with checks for every task; they do not change the score.", metavar="F"),
     ] = None,
     check_module: CheckModules = None,
     fixtures: Annotated[
         str | None,
-        typer.Option(help="File with fixtures by argument, as --record writes it.", metavar="F"),
+        typer.Option(
+            help="File with answers of tools, by their arguments, as --record writes it.", metavar="F"
+        ),
     ] = None,
     record: Annotated[
         str | None,
         typer.Option(
-            help="New .yaml file: call live tools once, and write their answers as fixtures.", metavar="F"
+            help="New .yaml file: call live tools once, and write their answers for --fixtures.", metavar="F"
         ),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Policy of tool calls, .toml or .yaml, for adversarial. Default: [safety].", metavar="F"
+            help="Policy of tool calls, .toml or .yaml, for the mode adversarial. Default: [safety] of assay.toml.",
+            metavar="F",
         ),
     ] = None,
     max_attack_success: Annotated[
@@ -206,7 +219,10 @@ def run(
         typer.Option(help="Complete a run that was interrupted or has unmeasured tasks.", metavar="RUN"),
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="Tag k=v, stored with the run (repeatable).", metavar="K=V")
+        list[str] | None,
+        typer.Option(
+            help="Tag that is stored with the run, such as branch=main (repeatable).", metavar="K=V"
+        ),
     ] = None,
     name: RunName = None,
     any_agent: Annotated[

@@ -9,7 +9,8 @@ from assay.cli.console.options import AsJson, KeyFile, Server
 
 def deployments(
     agent: Annotated[
-        str | None, typer.Argument(help="Only this agent, with its drafts.", metavar="AGENT")
+        str | None,
+        typer.Argument(help="Only this agent, also versions that were never promoted.", metavar="AGENT"),
     ] = None,
     json: AsJson = False,
     server: Server = None,
@@ -37,7 +38,7 @@ def promote(
         ),
     ] = None,
     channel: Annotated[
-        str | None, typer.Option(help="Channel to bind: stable or canary.", metavar="C")
+        str | None, typer.Option(help="Channel that gets the version: stable or canary.", metavar="C")
     ] = None,
     canary: Annotated[
         int | None,
@@ -123,7 +124,10 @@ def verify(
     ] = None,
     max_turns: Annotated[int, typer.Option(help="Turns that the actor has.", metavar="N", min=1)] = 5,
     gating: Annotated[
-        bool, typer.Option("--gating/--no-gating", help="Whether verdicts decide, or are only recorded.")
+        bool,
+        typer.Option(
+            "--gating/--no-gating", help="Whether verdicts of the critics decide, or are only recorded."
+        ),
     ] = True,
     on_fail: Annotated[
         str, typer.Option(help="After a `fail` verdict: escalate, retry or give-up.", metavar="WHAT")

@@ -12,8 +12,8 @@ def compare(
         list[str],
         typer.Argument(
             help="The first run or result file, and those to compare with it: an id, a name, `latest`, "
-            "`previous`, or a .jsonl or .json file.",
-            metavar="A B",
+            "`previous`, or a file.",
+            metavar="A B...",
         ),
     ],
     metric: Annotated[
@@ -27,7 +27,7 @@ def compare(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also compare each tag, check, criterion, or value of a member or path (repeatable).",
+            help="Also compare each tag, check, criterion, or value of a column or path (repeatable).",
             metavar="PATH",
         ),
     ] = None,
@@ -81,13 +81,18 @@ def gate(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="strict, balanced or lenient about a drop that is not shown.", metavar="P"),
+        typer.Option(
+            help="How to take a drop that may be chance: strict, balanced (default) or lenient.", metavar="P"
+        ),
     ] = None,
     min_mean: Annotated[
         float | None, typer.Option(help="Lowest mean of the metric that is good enough.", metavar="X")
     ] = None,
     margin: Annotated[
-        float | None, typer.Option(help="A difference below this does not matter.", metavar="X", min=0)
+        float | None,
+        typer.Option(
+            help="A difference below this does not matter; see `assay compare`.", metavar="X", min=0
+        ),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="What decides; see `assay compare`.", metavar="M")
@@ -100,7 +105,7 @@ def gate(
         int | None, typer.Option(help="How many cases may be unmeasured. Default: 0.", metavar="N", min=0)
     ] = None,
     markdown: Annotated[
-        str | None, typer.Option(help="File for a report for a pull request.", metavar="F")
+        str | None, typer.Option(help="File for a report in Markdown, for a pull request.", metavar="F")
     ] = None,
     junit: Annotated[str | None, typer.Option(help="File for JUnit XML.", metavar="F")] = None,
     sarif: Annotated[
@@ -108,7 +113,9 @@ def gate(
     ] = None,
     allow_partial: Annotated[
         bool,
-        typer.Option("--allow-partial", help="Decide on a run that is not complete, or does not say so."),
+        typer.Option(
+            "--allow-partial", help="Decide on a run that is not complete, or does not say whether it is."
+        ),
     ] = False,
     tenant: Tenant = None,
     json: AsJson = False,
@@ -169,7 +176,7 @@ def report(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Slices by tag, check, criterion, or value of a member or path (repeatable). Default: tag.",
+            help="Slices by tag, check, criterion, or value of a column or path (repeatable). Default: tag.",
             metavar="PATH",
             show_default=False,
         ),

@@ -15,10 +15,11 @@ HELP = {
     assay evaluate eval.csv --checks checks.yaml
     assay evaluate --cases questions.jsonl --agent bot:answer --checks checks.yaml
 
-FILE is a table, or JSON lines with {"test_case":…,"output":…}, or a request with test_cases, outputs and checks.
-Columns such as question, expected and answer are found by their names; --map names others. --contexts reads the same as
-a FILE with rows, also from standard input, which is '-'. --cases and --outputs are read side by side. The extension
-says whether a file is JSON, JSONL, YAML, CSV or Parquet, also with .gz. `assay init` writes checks for a table.
+FILE is a table, or JSON lines with {"test_case":…,"output":…}, or one document with the members
+test_cases, outputs and checks. Columns such as question, expected and answer are found by their names; --map names
+others. --contexts reads the same as a FILE with rows, also from standard input, which is '-'. --cases and --outputs are
+read side by side. The extension says whether a file is JSON, JSONL, YAML, CSV or Parquet, also with .gz. `assay init
+--table` writes checks for a table.
 
 \b
 Exit codes:
@@ -50,7 +51,7 @@ Exit codes:
     assay compare before.jsonl after.jsonl
     assay compare eval_4f2c latest --by tag --margin 0.02
 
-A and B are stored runs, `previous` and `latest`, or result files of `assay evaluate -o` or of another FEP tool. Cases
+A and B are stored runs, `previous` and `latest`, or result files that `assay evaluate -o` wrote. Cases
 are paired by their id, and the trials of a case are averaged. If fewer than half of them are in both, as in two weeks
 of traces, they are compared without pairs. With more than two runs, each is compared with the first. The verdict
 (improved, regressed, equivalent, not enough data) follows from the interval in the first line.
@@ -63,10 +64,11 @@ an exit code for the verdict.
 \b
     assay gate results.jsonl --baseline main.jsonl --markdown report.md --junit report.xml
 
-RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min-mean, --baseline and --policy, every
-case must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured never
-passes. Against a baseline, a drop that no test shows is undecided if it is above 0.05, or if a case with at least
-three trials passes in none any more. In GitHub Actions it also writes annotations and the summary of the job.
+RUN is a stored run, `latest`, or a result file, as for `assay compare`. Without --min-mean, --baseline and --policy,
+every case must pass; a run of `assay run` decides by its own scorecard. A run that is empty, partial or not measured
+never passes. Against a baseline, a drop that may be chance is undecided if it is above 0.05, or if a case with at least
+three trials passes in none any more. The line names the cases that got worse. In GitHub Actions it also writes
+annotations and the summary of the job.
 
 \b
 Exit codes:
@@ -75,7 +77,7 @@ Exit codes:
   2  wrong usage
   3  failed: a regression was shown, or a rule of the policy is broken
 """,
-    "verify": """Let an actor work on a task until its critics pass it.
+    "verify": """Let an agent work on a task until its critics accept it.
 
 \b
     assay verify --task "A haiku" --actor poet:write --critic poet:review
@@ -114,9 +116,8 @@ Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and t
     assay worker
 
 Start any number of workers, on any machines, with the settings of the server. They share all runs in the database:
-trials of agent evals, shards of evaluations and steps of workflows. When a worker dies, others take over its work after
-the lease, 10 seconds. On Ctrl-C or SIGTERM a worker gives its units ten seconds to end, and leaves the rest to the
-others.
+trials of agent evals, parts of evaluations and steps of workflows. When a worker dies, others take over its work after
+10 seconds. On Ctrl-C or SIGTERM a worker gives its work ten seconds to end, and leaves the rest to the others.
 """,
     "view": """Open the page with the runs in a browser.
 
@@ -146,7 +147,7 @@ Exit codes: 0 passed; 1 not measured; 2 wrong usage; 3 failed.
     assay report latest -o report.html
     assay report eval_4f2c latest -o report.md
 
-The file has the views of the page. It needs no server and loads nothing from elsewhere. With two or more runs it
+An HTML file has the views of `assay view`, needs no server and loads nothing from elsewhere. With two or more runs it
 compares each with the first. It has the first --limit cases of each run, failures first, and slices by tag or by what
 --by names. --redact leaves out the content of the cases: ids, inputs, outputs, reasons and tags, and slices by them.
 
@@ -196,7 +197,7 @@ promoted.
     assay deploy promote local.shop.bot@1.2.0 --to staged --eval latest
     assay deploy promote local.shop.bot@1.2.0 --to active --eval latest --channel stable --canary 10
 
-The policy (ASSAY_PROMOTION_POLICY) says which eval run is good enough, and which principals approve. An active version
+The policy (ASSAY_PROMOTION_POLICY) says which eval run is good enough, and who must approve. An active version
 may be paused and deprecated; --to active --canary P changes the percentage of an active version.
 
 \b
@@ -222,6 +223,9 @@ Without AGENT it lists all versions that were promoted.
 """,
     "export": """Write the results of a stored run, or send them.
 
+\b
+    assay export latest -o results.csv
+
 The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv. With
 --to, the verdicts about cases of traces go to the backend of the traces.
 """,
@@ -234,14 +238,15 @@ The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold t
 The recorded score does not change. `assay show` prints the corrected score of an eval run beside it, and `assay judge
 check` compares the judge with the corrections.
 """,
-    "judge": """Measure a judge against people.
+    "judge": """Compare the answers of a judge with the labels of people.
 
 \b
     assay judge check results.jsonl --labels human_a --labels human_b
     assay judge sample results.jsonl -n 30 -o labels.csv
     assay judge check results.jsonl --labels labels.csv --seed 0
 
-Draw cases at random, label them in a file or with `assay annotate`, and compare the labels with the judge.
+A judge is a check that asks a model. Draw cases at random, label them in a file or with `assay annotate`, and compare
+the labels with the judge.
 """,
     "judge sample": "Draw judged cases at random for people to label.",
     "judge check": "Compare a judge with the labels of people.",
@@ -266,15 +271,15 @@ own.
 With --all the command deletes the content of all runs of the tenant, its suites, packs, agent memory and stored
 responses. In an encrypted store it also destroys the data key of the tenant.
 """,
-    "admin gc": """Remove the evidence of old runs, by a retention policy.
+    "admin gc": """Remove the content of old runs, by a retention policy.
 
 \b
     assay admin gc --dry-run
     assay admin gc --tenant acme
 
 The policies are in `[retention]` of assay.toml. Inputs, outputs, results and annotations go; scorecards, logs and the
-audit log stay. These runs keep their evidence at any age: runs that have not ended, the newest runs (`keep_last`), the
-evidence of deployments, and the baselines of runs that keep theirs. A server may run at the same time. If the command
+audit log stay. These runs keep their content at any age: runs that have not ended, the newest runs (`keep_last`), the
+eval runs of deployments, and the baselines of runs that keep theirs. A server may run at the same time. If the command
 is interrupted, run it again.
 
 Exit codes: 0 done; 2 there is no policy.
@@ -289,6 +294,9 @@ server with the same keys may run at the same time. If the command is interrupte
 stopped.
 """,
     "schema": """Print the JSON Schema of a protocol type.
+
+\b
+    assay schema AgentEvalSuite
 
 Without a name it lists the types.
 """,
@@ -324,14 +332,16 @@ signature NAME-VERSION.sig. The same files give the same bytes on every machine.
 """,
     "pack verify": """Verify a pack without installing it.
 
-Packs outside private. and local. need a signature by a configured key, and the digest of --manifest or --integrity.
+A pack whose name begins with neither private. nor local. needs a signature by a key of --public-key or [pack_keys], and
+its digest in --manifest or --integrity.
 
 Exit codes: 0 the pack can be installed here; 3 it cannot.
 """,
     "pack install": """Verify a pack and install it in the store.
 
 A version cannot be changed: the same files again are accepted, others are refused, also after the pack was removed.
-Packs outside private. and local. need a signature by a configured key, and the digest of --manifest or --integrity.
+A pack whose name begins with neither private. nor local. needs a signature by a key of --public-key or [pack_keys], and
+its digest in --manifest or --integrity.
 """,
     "pack list": "List the installed packs.",
     "pack show": "Show an installed pack: its trust, agents, suites and files.",

@@ -32,7 +32,7 @@ Exit codes: 0 all files are valid; 1 a file cannot be read; 2 one has a problem.
 A skill is a text with the commands of one job. A file that was changed is kept, unless --force is given.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
-    "suite attack": """Write an adversarial suite from ordinary tasks or for an agent.
+    "suite attack": """Write a suite of attacks, from tasks or for an agent.
 
 \b
     assay suite attack suite.yaml --agent shop:answer -o adversarial.yaml

@@ -118,3 +118,12 @@ def format_groups(command: Any, groups: dict[str, str], ctx: Any, formatter: Any
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def name_argument(param: Any) -> None:
+    """Let the help name an argument as in `RUN`, `[RUN]` and `RUN...`, without the Python type of its value."""
+    name: str = param.metavar or param.name.upper()
+    many = name if param.nargs == 1 or name.endswith("...") else f"{name}..."
+    record = param.get_help_record
+    param.get_usage_pieces = lambda ctx: [many if param.required else f"[{many}]"]
+    param.get_help_record = lambda ctx: (found := record(ctx)) and (name, found[1])

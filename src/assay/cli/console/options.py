@@ -7,7 +7,7 @@ import typer
 import typer.core
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RUN_HELP = "The run: its id, the beginning of it, its name, `latest` or `previous`, or those with :SUITE."
+RUN_HELP = "The run: its id, the beginning of it, its name, `latest`, `previous` or `latest:SUITE`."
 RunId = Annotated[str, typer.Argument(help=RUN_HELP, metavar="RUN")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant.", metavar="T")]
 Server = Annotated[
@@ -22,7 +22,9 @@ KeyFile = Annotated[
 RunName = Annotated[
     str | None,
     typer.Option(
-        "--name", help="Store the run under this name; the newest run of a name has it.", metavar="NAME"
+        "--name",
+        help="Store the run under this name, which then refers to the newest run that has it.",
+        metavar="NAME",
     ),
 ]
 SendTo = Annotated[

@@ -42,7 +42,7 @@ def evaluate(
     k: Annotated[
         list[str] | None,
         typer.Option(
-            help="Show pass@k and pass^k for these k, such as 1,3; at most the number of trials (repeatable).",
+            help="Show pass@k (one of k trials passes) and pass^k (all k pass) for these k, such as 1,3 (repeatable).",
             metavar="K",
         ),
     ] = None,
@@ -70,7 +70,7 @@ def evaluate(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Show pass rates for each tag, or for each value of a member or path (repeatable).",
+            help="Show pass rates for each tag, or for each value of a column or path (repeatable).",
             metavar="PATH",
         ),
     ] = None,
@@ -107,7 +107,7 @@ def evaluate(
     name: RunName = None,
     concurrency: Annotated[
         int | None,
-        typer.Option(help="How many checks may wait, or agents run, at the same time.", metavar="N", min=1),
+        typer.Option(help="How many judges or agents are called at the same time.", metavar="N", min=1),
     ] = None,
     timeout: Annotated[
         float | None,

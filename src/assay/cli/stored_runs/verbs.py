@@ -75,7 +75,7 @@ def gc(
         bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,
     limit: Annotated[
-        int, typer.Option(min=1, help="Remove the evidence of N runs at most.", metavar="N")
+        int, typer.Option(min=1, help="Remove the content of N runs at most.", metavar="N")
     ] = 10_000,
     json: AsJson = False,
 ) -> None:
@@ -136,7 +136,10 @@ def show(
     ] = None,
     k: Annotated[
         list[str] | None,
-        typer.Option(help="Show pass@k and pass^k for these k, such as 1,3 (repeatable).", metavar="K"),
+        typer.Option(
+            help="Show pass@k (one of k trials passes) and pass^k (all k pass) for these k, such as 1,3 (repeatable).",
+            metavar="K",
+        ),
     ] = None,
     tenant: Tenant = None,
     json: AsJson = False,

@@ -125,5 +125,12 @@ def name_argument(param: Any) -> None:
     name: str = param.metavar or param.name.upper()
     many = name if param.nargs == 1 or name.endswith("...") else f"{name}..."
     record = param.get_help_record
-    param.get_usage_pieces = lambda ctx: [many if param.required else f"[{many}]"]
-    param.get_help_record = lambda ctx: (found := record(ctx)) and (name, found[1])
+
+    def usage_pieces(_: Any) -> list[str]:
+        return [many if param.required else f"[{many}]"]
+
+    def help_record(ctx: Any) -> tuple[str, str] | None:
+        found = record(ctx)
+        return found and (name, found[1])
+
+    param.get_usage_pieces, param.get_help_record = usage_pieces, help_record

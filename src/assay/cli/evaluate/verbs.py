@@ -11,7 +11,7 @@ def evaluate(
     request: Annotated[
         str | None,
         typer.Argument(
-            help="Table or JSON lines, a case with its output per row; or a whole request.", metavar="FILE"
+            help="Table or JSON lines, a case with its output per row; or one document.", metavar="FILE"
         ),
     ] = None,
     contexts: Annotated[

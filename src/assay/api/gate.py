@@ -56,8 +56,8 @@ def gate(
         max_unmeasured=max_unmeasured, markdown=markdown, junit=junit, sarif=sarif, tenant=tenant,
     )  # fmt: skip
     options = PolicyOptions(
-        preset=preset, min_mean=min_mean, margin=margin, metric=metric, by=(by,) if isinstance(by, str) else tuple(by) or None,
-        max_unmeasured=max_unmeasured,
+        preset=preset, min_mean=min_mean, margin=margin, metric=metric, max_unmeasured=max_unmeasured,
+        by=(by,) if isinstance(by, str) else tuple(by) or None,
     )  # fmt: skip
     rules = policy_with(_policy(policy), options, has_baseline=baseline is not None)
     read = gate_options(rules)

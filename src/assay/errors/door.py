@@ -26,7 +26,8 @@ def place_of(option: str, value: object = None) -> str:
 
 def hint_of(option: str, value: object = None, code: str | None = None) -> str:
     """
-    What a caller may give: `--min-mean`, or `--metric CHECK` with a value; `min_mean=`, or `metric='CHECK'`, in the library.
+    What a caller may give: `--min-mean`, or `--metric CHECK` with a value. In the library: `min_mean=`, or
+    `metric='CHECK'`.
 
     `code` is the value in the library if it is not a text, such as `True` for `--allow-partial`.
     """

@@ -112,7 +112,7 @@ def worker(
     concurrency: Annotated[
         int | None,
         typer.Option(
-            help="How many trials, parts of evaluations and steps run at the same time. [default: the setting concurrency, 16]",
+            help="How many trials, parts and steps run at the same time. [default: the setting concurrency, 16]",
             metavar="N",
             min=1,
             show_default=False,

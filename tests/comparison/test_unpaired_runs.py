@@ -117,7 +117,9 @@ def test_unmeasured_cases_of_either_run_bound_the_verdict():
         20, "not enough data", "regressed",
     )  # fmt: skip
     (line,) = [line for line in about_cases(pair) if line.startswith("not measured")]
-    assert line.startswith("not measured: 20 cases (m0, m1, m2, m3, m4 and 15 more); if they were,")
+    assert line.startswith(
+        "not measured: 20 cases (m0, m1, m2, m3, m4 and 15 more); without them the verdict is: regressed; if they were,"
+    )
     nothing, _ = compared(missing, AFTER)
     assert verdict_line(nothing.result) == "no case was measured in one of the runs: not enough data"
 

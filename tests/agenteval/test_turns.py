@@ -19,7 +19,7 @@ from assay.backends.agents.command import CommandAgent
 from assay.errors import ForeignFault, InvalidRequest
 from assay.ports import Services
 from assay.protocol.agents import AgentCard, InvocationResult
-from support.evals import FunctionAgent, Judges, eval_host, golden, run_suite, suite_of
+from support.evals import FunctionAgent, Judges, eval_host, golden, rubric, run_suite, suite_of
 
 CANARY = "canary-in-a-message"
 FIXED = {"messages": ["for order 17", "thanks"]}
@@ -257,6 +257,34 @@ def test_a_judge_among_the_checks_of_a_task_decides():
         assert summary.aggregate_score == float(passed)
 
 
+@pytest.mark.parametrize("turns", [FIXED, None], ids=["conversation", "one message"])
+def test_the_judge_of_a_rubric_reads_the_whole_conversation_and_who_spoke(turns):
+    asked = []
+
+    def judge(request):
+        asked.append("\n".join(str(message.content) for message in request.messages))
+        return {"criterion_1": {"reason": "it is", "met": True}}
+
+    task = rubric("t", ("It asks which order it is.", 1), input="hello")
+    document = suite(turns, task=task) if turns else suite_of(task)
+    speaks = agent(lambda task, ctx: counting(task, ctx) if turns else "1 turns")
+    _, _, summary, _ = run_suite(speaks, document | {"modes": ["rubric"]}, judge=judge)
+    assert summary.aggregate_score == 1.0
+    (prompt,) = asked
+    lines = [
+        f'"role":"{one["role"]}","content":"{one["content"]}"'
+        for one in conversation_of("hello", *FIXED["messages"])
+    ]
+    assert [line in prompt.replace(", ", ",").replace(": ", ":") for line in lines] == [turns is not None] * 6
+    assert ("<task>" in prompt) is (turns is None)
+
+
+def conversation_of(*messages):
+    for number, message in enumerate(messages, 1):
+        yield {"role": "user", "content": message}
+        yield {"role": "assistant", "content": f"{number} turns"}
+
+
 REFUSED = [
     ({"turns": {}}, "x-assay.tasks.t.turns", "expected messages or a user, got neither"),
     ({"turns": {**FIXED, **USER}}, "x-assay.tasks.t.turns", "expected messages or a user, got both"),
@@ -337,13 +365,16 @@ def test_a_function_of_the_library_and_the_command_converse(command, tmp_path):
     assert (run.passed, run.reasons) == (True, [])
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite(FIXED)))
     (tmp_path / "mine.py").write_text(
-        "def act(task, ctx):\n    return f'{len(ctx.messages) // 2 + 1} turns'\n"
+        "def act(task, ctx):\n"
+        "    ctx.usage(provider='acme', model='m', input_tokens=1, output_tokens=1)\n"
+        "    return f'{len(ctx.messages) // 2 + 1} turns'\n"
     )
     ran = command("run", "suite.yaml", "--agent", "mine:act", folder=tmp_path)
     assert ran.code == 0, ran.out + ran.err
     shown = command("show", "latest", folder=tmp_path).out
     assert "turn 2, user: for order 17" in shown
     assert "turn 2, agent: 2 turns" in shown
+    assert "call 2: model acme:m" in shown
     assert "3 turns" in command("suite", "show", "suite.yaml", folder=tmp_path).out
 
 

@@ -198,6 +198,9 @@ def step_lines(steps: list[JSON], *, live: bool) -> Iterator[tuple[str, str]]:
     `live`: tools were called; otherwise fixtures answered.
     """
     before = turn = 0
+    noun = (
+        "call" if any(step["type"] == "said" for step in steps) else "turn"
+    )  # a conversation has other turns
     for step in steps:
         turn += step["type"] == "used"
         at = step.get("at_ms")
@@ -207,7 +210,7 @@ def step_lines(steps: list[JSON], *, live: bool) -> Iterator[tuple[str, str]]:
         elif isinstance(at, int):
             own = max(0, at - before)
         before = at if isinstance(at, int) else before
-        prefix = f"turn {turn}: " if step["type"] == "used" else ""
+        prefix = f"{noun} {turn}: " if step["type"] == "used" else ""
         yield "" if own is None else f"{own:,} ms", prefix + step_text(step, live=live)
 
 

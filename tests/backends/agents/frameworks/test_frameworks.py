@@ -12,6 +12,7 @@ from assay.backends.agents.frameworks.adapter import Capabilities
 from assay.backends.agents.frameworks.recognise import adapters
 from support.agents.frameworks.environments import (
     FRAMEWORKS,
+    OLDEST,
     ROOT,
     SMALLEST,
     NotMade,
@@ -57,10 +58,10 @@ OWN_ROWS = {  # what one framework has, and others do not
 
 
 @functools.cache
-def contract_of(framework):
+def contract_of(framework, *, oldest=False):
     """The failures of all rows, by name. One process runs them: a framework takes seconds to import."""
     try:
-        python = python_of(framework)
+        python = python_of(framework, oldest=oldest)
     except NotMade as why:
         pytest.skip(f"the environment of {framework} cannot be made: {why}")
     ended = subprocess.run(
@@ -100,6 +101,22 @@ def test_an_adapter_keeps_the_contract(series, framework, row):
 def test_every_row_of_the_contract_has_a_test(series, framework):
     skip_unless_chosen(framework, series)
     assert set(contract_of(framework)) == {*ROWS, *OWN_ROWS.get(framework, ())}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_oldest_release_that_an_adapter_supports_keeps_the_contract(series, framework):
+    if framework not in series((), tuple(FRAMEWORKS)):
+        pytest.skip("make soak runs the oldest releases")
+    failures = {row: failure for row, failure in contract_of(framework, oldest=True).items() if failure}
+    assert failures == {}
+
+
+def test_the_document_names_the_oldest_releases():
+    page = (DOCS / "frameworks.md").read_text("utf-8")
+    shown = {name.strip("`"): oldest for name, oldest, _ in table(page, "framework", "oldest", "newest")}
+    assert shown == {
+        name: requirements[0].partition("==")[2].removesuffix(".*") for name, requirements in OLDEST.items()
+    }
 
 
 EXAMPLES = ROOT / "examples" / "frameworks"

@@ -19,10 +19,18 @@ SECONDS = 540  # to install a framework
 FRAMEWORKS = {  # the requirements of each, the smallest first
     "pydantic-ai": ["pydantic-ai-slim[openai]>=2"],
     "openai-agents": ["openai-agents>=0.20"],
-    "smolagents": ["smolagents[openai]>=1.2"],
+    "smolagents": ["smolagents[openai]>=1.20"],
     "langgraph": ["langgraph>=1", "langchain>=1", "langchain-openai"],
-    "strands-agents": ["strands-agents[openai]>=1.6"],
+    "strands-agents": ["strands-agents[openai]>=1.20"],
     "google-adk": ["google-adk>=2", "litellm", "mcp"],  # litellm imports mcp, and does not require it
+}
+OLDEST = {  # the oldest releases that the adapters support: docs/frameworks.md
+    "pydantic-ai": ["pydantic-ai-slim[openai]==2.0.*"],
+    "openai-agents": ["openai-agents==0.20.*"],
+    "smolagents": ["smolagents[openai]==1.20.*"],
+    "langgraph": ["langgraph==1.0.*", "langgraph-prebuilt==1.0.1", "langchain==1.0.*", "langchain-openai"],
+    "strands-agents": ["strands-agents[openai]==1.20.*"],
+    "google-adk": ["google-adk==2.0.*", "litellm", "mcp"],
 }
 SMALLEST = tuple(FRAMEWORKS)[:2]  # `make test` runs these, `make soak` all
 
@@ -31,12 +39,13 @@ class NotMade(Exception):
     """The environment cannot be made, such as without a network."""
 
 
-def python_of(framework):
+def python_of(framework, *, oldest=False):
     """The interpreter of the environment of a framework. Processes that need the same one wait for each other."""
+    releases, name = (OLDEST, f"oldest-{framework}") if oldest else (FRAMEWORKS, framework)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    needs = [*FRAMEWORKS[framework], *project["dependencies"], *extras["judges"], *extras["store"]]
-    return python_with(framework, needs)
+    needs = [*releases[framework], *project["dependencies"], *extras["judges"], *extras["store"]]
+    return python_with(name, needs)
 
 
 def python_with(name, needs):

@@ -17,6 +17,7 @@ export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolea
   const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
   const cost = costOf(turns);
   const models = turns.filter((turn) => turn.usage !== null).length;
+  const said = steps.filter((step) => step.type === "said" && step["role"] === "user").length;
   const tools = turns.flatMap((turn) => turn.items).filter((item) => item.kind === "tool").length;
   const all = turns.flatMap((turn, at) => turn.items.map((item, index) => ({ name: `${at + 1}.${index + 1}`, item })));
   const shown = all.find((one) => one.name === chosen) ?? all.find((one) => isFailed(one.item)) ?? all[0];
@@ -29,6 +30,7 @@ export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolea
     <>
       <div className="row wrap">
         <p className="quiet">
+          {said > 0 && `${plural(said, "turn")}, `}
           {plural(models, "model call")}, {plural(tools, "tool call")}
           {models > 0 && ` · ${cost.unknown ? "cost not known" : money(cost.usd)}`}
           {tools > 0 && ` · tools: ${live ? "live" : "fixtures"}`}
@@ -44,7 +46,7 @@ export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolea
         <ol className="timeline" aria-label="Steps">
           {turns.map((turn, at) => (
             <li key={at} className="turn">
-              <TurnHead turn={turn} open={!closed.has(at)} onToggle={() => toggle(at)} />
+              <TurnHead turn={turn} noun={said > 0 ? "Model call" : "Turn"} open={!closed.has(at)} onToggle={() => toggle(at)} />
               {!closed.has(at) && (
                 <ul className="steps">
                   {turn.items.map((item, index) => {
@@ -72,10 +74,11 @@ export function Timeline({ steps, live }: { steps: readonly Step[]; live: boolea
   );
 }
 
-function TurnHead({ turn, open, onToggle }: { turn: Turn; open: boolean; onToggle: () => void }) {
+function TurnHead({ turn, noun, open, onToggle }: { turn: Turn; noun: string; open: boolean; onToggle: () => void }) {
+  const before = turn.items[0]?.kind === "said" ? "Message" : "Start";
   return (
     <button type="button" className="turn-head" aria-expanded={open} onClick={onToggle}>
-      <span className="turn-number">{turn.usage === null ? "Start" : `Turn ${turn.number}`}</span>
+      <span className="turn-number">{turn.usage === null ? before : `${noun} ${turn.number}`}</span>
       {turn.usage !== null && <UsageText usage={turn.usage} />}
       <Time at={turn.at} />
     </button>

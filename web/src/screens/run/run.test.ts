@@ -121,6 +121,22 @@ describe("trajectory", () => {
     expect(modelName({ provider: "openai", model: "openai:gpt-5" })).toBe("openai:gpt-5");
     expect(modelName({ provider: "openai", model: "gpt-5" })).toBe("openai:gpt-5");
   });
+  test("a conversation shows who spoke, and a message of the user begins a part", () => {
+    const talk = turnsOf([
+      { type: "said", role: "user", turn: 1, content: "Refund it." },
+      used(0.25),
+      { type: "said", role: "assistant", turn: 1, content: "Which order?" },
+      { type: "said", role: "user", turn: 2, content: "17" },
+      used(0.25),
+      { type: "said", role: "assistant", turn: 2, content: { state: "done" } },
+    ]);
+    expect(talk.map((turn) => [turn.number, turn.items.map((item) => (item.kind === "said" ? [item.title, item.text] : item.kind))])).toEqual([
+      [0, [["User", "Refund it."]]],
+      [1, [["Agent", "Which order?"]]],
+      [0, [["User", "17"]]],
+      [2, [["Agent", { state: "done" }]]],
+    ]);
+  });
   test("an answer without a call is shown", () => {
     expect(turnsOf([{ type: "tool-returned", tool: "x", call_id: "9", outcome: 1 }])[0]?.items).toHaveLength(1);
   });

@@ -18,7 +18,7 @@ export interface ToolItem {
 }
 
 export interface NoteItem {
-  kind: "reasoned" | "wrote" | "handed-off" | "other";
+  kind: "said" | "reasoned" | "wrote" | "handed-off" | "other";
   at: number | null;
   title: string;
   text: unknown;
@@ -33,7 +33,10 @@ export interface Turn {
   items: Item[];
 }
 
-/** The turns of an agent. A turn starts with an answer of a model; steps before the first one are turn 0. */
+/**
+ * The turns of an agent. A turn starts with an answer of a model; steps before the first one are turn 0, and so are
+ * those between a message of a user and the answer of a model.
+ */
 export function turnsOf(steps: readonly Step[]): Turn[] {
   const turns: Turn[] = [];
   const open = new Map<string, ToolItem>();
@@ -62,6 +65,7 @@ export function turnsOf(steps: readonly Step[]): Turn[] {
       answer(item, step);
       open.delete(callKey(step));
     } else {
+      if (step.type === "said" && step["role"] === "user") turn = null;
       current().items.push(noteItem(step, at));
     }
   }
@@ -147,6 +151,8 @@ function answer(item: ToolItem, step: Step): void {
 
 function noteItem(step: Step, at: number | null): NoteItem {
   switch (step.type) {
+    case "said":
+      return { kind: "said", at, title: step["role"] === "user" ? "User" : "Agent", text: step["content"] };
     case "reasoned":
       return { kind: "reasoned", at, title: "Reasoning", text: step["text"] };
     case "wrote":

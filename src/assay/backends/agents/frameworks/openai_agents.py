@@ -100,11 +100,10 @@ class _Copies:
     def of(self, agent: Any) -> Any:
         if (made := self._made.get(id(agent))) is not None:
             return made
-        made = self._made[id(agent)] = agent.clone(
-            tools=[self._tool(tool) for tool in agent.tools],
-            mcp_servers=[self._server(server) for server in agent.mcp_servers],
-            handoffs=[],
-        )
+        made = self._made[id(agent)] = copy.copy(agent)  # `clone` validates all members again
+        made.tools = [self._tool(tool) for tool in agent.tools]
+        made.mcp_servers = [self._server(server) for server in agent.mcp_servers]
+        made.handoffs = list[Any]()
         self._made[id(made)], self._originals[id(made)] = made, agent
         made.handoffs.extend(self._hand_off(to) for to in agent.handoffs)
         return made

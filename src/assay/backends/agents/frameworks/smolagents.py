@@ -43,7 +43,9 @@ class SmolAgents(Adapter):
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         made = _copy(agent, session)
         first = session.history is None
-        options = {"return_full_result": False, **session.options, "stream": False, "reset": first}
+        made.return_full_result = False  # of some releases it is an option of a run, too
+        options = {**session.options, "stream": False, "reset": first}
+        options.pop("return_full_result", None)
         if not first:
             _continue(made, session.history)
         try:

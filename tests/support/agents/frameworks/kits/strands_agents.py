@@ -19,6 +19,6 @@ def make(url, output=None, **members):
         name="support",
         tools=[tool(one) for one in TOOLS],
         system_prompt="You help customers.",
-        structured_output_model=Order if output else None,
+        **({"structured_output_model": Order} if output else {}),
         **members,
     )

@@ -17,7 +17,6 @@ from assay.backends.agents.frameworks.adapter import (
 from assay.backends.agents.frameworks.recognise import framework
 from assay.protocol.json_types import JSON, is_list, is_object
 
-FRESH = ("event_loop_metrics", "_cancel_signal", "_interrupt_state", "_model_state")  # new ones for each run
 KEPT = ("_session_manager", "memory_manager")  # of an agent: they keep a conversation
 
 
@@ -53,17 +52,19 @@ def _copy(agent: Any, session: Session) -> Any:
     made.messages, made.state = copy.deepcopy(before.messages), type(agent.state)(before.state.get())
     made.conversation_manager = copy.deepcopy(before.conversation_manager)
     made.tool_registry = _with_own_tables(agent.tool_registry)
-    for name in FRESH:
-        if hasattr(agent, name):
-            setattr(made, name, type(getattr(agent, name))())
+    made.event_loop_metrics = type(agent.event_loop_metrics)()
+    if hasattr(agent, "_cancel_signal"):  # of newer releases, as what follows
+        made._cancel_signal = type(agent._cancel_signal)()
+    if hasattr(agent, "_interrupt_state"):
+        made._interrupt_state = type(agent._interrupt_state)()
     if hasattr(agent, "tool_caller"):
         made.tool_caller = type(agent.tool_caller)(made)
     if hasattr(agent, "_concurrency"):
         made._concurrency = type(agent._concurrency)(agent._concurrency.mode)
     elif hasattr(agent, "_invocation_lock"):
         made._invocation_lock = threading.Lock()
-    if session.history is not None and hasattr(before, "_model_state"):
-        made._model_state = copy.deepcopy(before._model_state)
+    if hasattr(agent, "_model_state"):
+        made._model_state = {} if session.history is None else copy.deepcopy(before._model_state)
     handlers = framework("strands.handlers.callback_handler")
     if isinstance(agent.callback_handler, handlers.PrintingCallbackHandler):
         made.callback_handler = handlers.null_callback_handler  # standard output is that of the command

@@ -51,6 +51,7 @@ LONG: frozenset[str] = (
     | work.LONG
     | memory.LONG
 )  # attacks that take more than a second or two: not among the tests
+SETTINGS = '[traces.attacked]\nchecks = [{contains = "x"}]\n'
 BAR = 0.250  # seconds that tenant B may wait
 KEPT = 300.0  # MB that the server and its worker processes may have more after an attack than before it
 KEPT_BY = {"minutes of every kind of request": 150.0}  # requests of which the server needs to keep little
@@ -203,6 +204,7 @@ def main() -> int:
 def start_command(folder: Path, environ: Mapping[str, str] | None = None) -> Generator[ServerProcess]:
     """`assay serve`, as an operator starts it; SIGTERM must end it within its grace period."""
     more = environ or {}
+    (folder / "assay.toml").write_text(SETTINGS)
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--port", "0"],
         cwd=folder,

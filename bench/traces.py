@@ -82,7 +82,7 @@ def _throughput(bench: Bench) -> Row:
     rounds = list[dict[str, float]]()
     for number in range(bench.rounds(3)):
         with start_server(bench.folder / f"traces-{number}") as host:
-            had = dict.fromkeys(paths, 0.0)
+            had: dict[str, float] = dict.fromkeys(paths, 0.0)
             for path in paths * TURNS:
                 spans, taken = asyncio.run(send(host, path, seconds=SECONDS))
                 had[path] += spans / taken / TURNS

@@ -228,7 +228,8 @@ Without AGENT it lists all versions that were promoted.
     assay export latest -o results.csv
 
 The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv. With
---to, the verdicts about cases of traces go to the backend of the traces.
+--to and the name of another tool, they have its format: assay export latest -o log.json --to inspect. With --to and a
+backend of traces, the verdicts about cases of traces go there.
 """,
     "annotate": """Correct, rate, label or flag the result of a run.
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import RUN_HELP, AsJson, RunId, SendTo, Tenant
+from assay.cli.console.options import RUN_HELP, AsJson, RunId, Tenant
 
 
 def delete(
@@ -58,7 +58,14 @@ def export(
     output: Annotated[
         list[str] | None, typer.Option("-o", "--output", help="File to write (repeatable).", metavar="F")
     ] = None,
-    to: SendTo = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Format of another tool for -o: inspect, every-eval-ever, promptfoo or openinference. Or send the "
+            "verdicts to the traces' backend: otlp, otlp=URL, phoenix or phoenix=URL (repeatable).",
+            metavar="NAME",
+        ),
+    ] = None,
     tenant: Tenant = None,
 ) -> None:
     from assay.cli.stored_runs import export

@@ -95,8 +95,8 @@ async def _write(evaluations: EvaluationService, stored: Run, output: list[str],
 async def _export_as(evaluations: EvaluationService, run: Run, format: str, output: list[str]) -> int:
     """Write the results in the format of another tool, and return their number."""
     from assay.agenteval.results.report import read_results  # deferred import: only for eval runs
-    from assay.interchange.exported import ExportedRun  # deferred import
     from assay.interchange.exports import ExportSink  # deferred import
+    from assay.interchange.exports.exported import ExportedRun  # deferred import
 
     if run.kind not in (KIND, EVAL):
         raise UsageError(f"{run.id}: expected a run with results of cases, got one of the kind {run.kind}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from assay.interchange.exported import UNKNOWN, ExportedCase, ExportedRun, Write, text_of
+from assay.interchange.exports.exported import UNKNOWN, ExportedCase, ExportedRun, Write, text_of
 from assay.protocol.json_types import JSON, is_list
 
 SCHEMA = "0.3.0"

@@ -1,6 +1,6 @@
 """Results of promptfoo (`.json`, version 3): a row for each result, with what each check said as a component."""
 
-from assay.interchange.exported import (
+from assay.interchange.exports.exported import (
     UNKNOWN,
     ExportedCase,
     ExportedRun,

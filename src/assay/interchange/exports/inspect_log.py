@@ -2,7 +2,7 @@
 
 from tempfile import SpooledTemporaryFile
 
-from assay.interchange.exported import (
+from assay.interchange.exports.exported import (
     UNKNOWN,
     ExportedCase,
     ExportedRun,

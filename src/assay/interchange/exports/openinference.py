@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.interchange.exported import ExportedCase, ExportedRun, Write
+from assay.interchange.exports.exported import ExportedCase, ExportedRun, Write
 from assay.protocol.json_types import JSON, is_object
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.errors import UsageError
-from assay.interchange.export_every_eval_ever import EveryEvalEverAggregate, EveryEvalEverInstances
-from assay.interchange.export_inspect import InspectLog
-from assay.interchange.export_openinference import OpenInferenceDataset
-from assay.interchange.export_promptfoo import PromptfooResults
-from assay.interchange.exported import ExportedCase, ExportedRun, Write, read_case
+from assay.interchange.exports.every_eval_ever import EveryEvalEverAggregate, EveryEvalEverInstances
+from assay.interchange.exports.exported import ExportedCase, ExportedRun, Write, read_case
+from assay.interchange.exports.inspect_log import InspectLog
+from assay.interchange.exports.openinference import OpenInferenceDataset
+from assay.interchange.exports.promptfoo_results import PromptfooResults
 
 
 class Export(Protocol):

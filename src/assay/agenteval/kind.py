@@ -33,6 +33,8 @@ from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import JSON
 from assay.protocol.suite_extension import ExtendedTask
 from assay.runs.run_options import TimeBudget
+from assay.traces.span_receiver import SpanReceiver
+from assay.traces.trace_case import Price
 
 # Live progress of eval runs for clients that follow them (openwop-contract §5.1). It is not logged and has no
 # content.
@@ -94,6 +96,8 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
     tools: ToolBox | None = None
     memory: LiveMemory | None = None
     limits: EvalLimits = EvalLimits()
+    spans: SpanReceiver | None = None  # of the agents' own spans
+    price: Price | None = None  # of model calls in spans
     policy: JSON | None = None  # of tool calls, of this host
     checks: Plan | None = None  # of a run that was submitted here; else they are read from the store
     progress: EvalProgress = msgspec.field(default_factory=EvalProgress)
@@ -234,6 +238,8 @@ class AgentEvalKind:
             memory=memory,
             judge=judge_arguments(request.judge),
             checks=self._checks(request),
+            spans=dependencies.spans,
+            price=dependencies.price,
             inspector=SafetyInspector(
                 dependencies.registry, dependencies.services, request.policy, judge_arguments(request.judge)
             )

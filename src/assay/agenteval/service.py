@@ -77,6 +77,7 @@ class AgentEvalService:
             live_tools=frozenset(tools),
             detectors=offers_adversarial(dependencies.registry, policy, judge=missing_judge is None),
             policy=policy,
+            traced=dependencies.spans is not None,
         )
 
     async def agent(self, agent_id: str, tenant: str, version: str | None = None) -> Agent | None:

@@ -12,16 +12,18 @@ from msgspec.structs import replace
 
 from assay.agenteval.planning.run_header import EvalHeader
 from assay.agenteval.scoring.expected_calls import MEMBER as TOOL_CALLS
-from assay.agenteval.scoring.expected_calls import calls_of
+from assay.agenteval.scoring.expected_calls import calls_of, judges_arguments
 from assay.agenteval.scoring.safety import SafetyInspector, SafetyResult, TrialFacts
 from assay.agenteval.scoring.safety_records import is_blocking
 from assay.agenteval.scoring.scoring import checks_of, context_of, score_of
 from assay.agenteval.scoring.task_checks import CheckedTrial, check_trial
+from assay.agenteval.scoring.traced_trial import read_trace
 from assay.agents.conversation import converse, user_of
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import MAX_ATTEMPTS, Invocation, invoke
 from assay.agents.usage import MeteredProviders
 from assay.checks.async_tasks import run_tasks_async
+from assay.checks.missing_parts import MISSING, without_missing
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, ForeignFault, TimeFault
@@ -40,6 +42,8 @@ from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.protocol.suite_extension import ExtendedTask, extension_of
 from assay.results.tally import Tally
 from assay.runs.run_options import TimeBudget
+from assay.traces.span_receiver import SpanReceiver
+from assay.traces.trace_case import Price
 
 SEEDS = "seeds"  # the reference of the memory that holds a task's seeds
 STOPPED = "the run was cancelled during the trial"
@@ -98,6 +102,8 @@ class TrialEnvironment(Struct, frozen=True, kw_only=True):
     judge: JSON
     checks: Plan | None = None  # beside the scorecard
     inspector: SafetyInspector | None = None  # in the mode adversarial
+    spans: SpanReceiver | None = None  # of the agent's own spans
+    price: Price | None = None  # of model calls in spans
 
 
 class TrialRunner:
@@ -118,6 +124,7 @@ class TrialRunner:
         self._judge: list[Usage] = []
         self._user: list[Usage] = []
         self._seeds: tuple[MemoryEntry, ...] = ()
+        self._traced: JSON = {}  # metadata of the output, of the agent's own spans
         self._invocation = self._open_invocation()
 
     @property
@@ -144,9 +151,28 @@ class TrialRunner:
                 card=self._environment.agent.card,
                 fault=self._fault,
                 trial=self._unit.trial,
+                traced=self._traced,
             )
 
     async def _invoke(self) -> InvocationResult:
+        """The answer of the agent. Its own spans, if they are received, become its steps."""
+        environment, invocation = self._environment, self._invocation
+        if environment.spans is None:
+            return await self._ask()
+        with environment.spans.expect() as expected:
+            finish = await self._ask()
+            group = await environment.spans.spans_of(expected)
+        recorded = invocation.steps, invocation.attempts
+        traced = read_trace(
+            group, *recorded, invocation.own_id, environment.price, by_arguments=judges_arguments(self._task)
+        )
+        invocation.steps, invocation.attempts = traced.steps, traced.attempts
+        self._traced = traced.metadata
+        if traced.unknown and environment.inspector is not None:
+            raise ForeignFault(f"the calls of the agent are not known: {traced.unknown}")
+        return finish
+
+    async def _ask(self) -> InvocationResult:
         environment, extension = self._environment, extension_of(self._task)
         floor = environment.request.escalation
         if extension is None or extension.turns is UNSET:
@@ -239,6 +265,7 @@ class TrialRunner:
         usages = [step.usage for step in self._invocation.steps if isinstance(step, UsageStep)]
         metadata |= usage_metadata(usages, free=environment.request.free)
         metadata |= {"step_ms": times} if (times := self._step_times()) else {}
+        metadata |= self._traced
         extension = extension_of(task)
         if extension is not None and extension.expects_calls:
             attempts = self._invocation.attempts
@@ -250,6 +277,8 @@ class TrialRunner:
             metadata["turns"] = self._invocation.messages
             metadata |= {"user_usage": usage_metadata(self._user, free=False)} if self._user else {}
         context = context_of(task, finish, metadata, checks)
+        if MISSING in metadata:
+            context = replace(context, document=without_missing(context.document))
         scorer = environment.plan.scorer_for(0, context)
         if self._fault is None and not scorer.waits:
             (self._line,) = await score_contexts(environment.plan, [context], Tally())

@@ -164,7 +164,7 @@ class Invocation:
 
     async def call_own(self, name: str, arguments: dict[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
         self.check_open()
-        tool = self._own_id(name)
+        tool = self.own_id(name)
         self._check_allowed(tool, arguments, None if self.card.tools is None else frozenset(self.card.tools))
         if not self.runs_own:
             return await self._record(tool, arguments, lambda inputs: self._toolbox.call(tool, inputs))
@@ -177,7 +177,7 @@ class Invocation:
         await self._record(tool, arguments, perform)
         return answer[0]
 
-    def _own_id(self, name: str) -> str:
+    def own_id(self, name: str) -> str:
         """The id of a tool of the agent's own: its name, or the one `<scope>:<name>` that the run knows."""
         known = self.card.tools if self.card.tools is not None else self._names()
         scoped = [one for one in known if one.partition(":")[2] == name]

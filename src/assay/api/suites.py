@@ -39,6 +39,7 @@ from assay.settings import Settings, load
 from assay.stats.intervals import counted_rate
 from assay.stats.number_text import range_text, score_text
 from assay.terminal import one_line
+from assay.traces.span_receiver import SpanReceiver
 
 # Runs agents against suites in this process, for the library and the command.
 
@@ -61,6 +62,7 @@ async def open_evals(
     checks: Any = None,
     modules: Iterable[str] = (),
     policy: SafetyPolicy | None = None,
+    spans: SpanReceiver | None = None,
 ) -> AsyncGenerator[EvalRuntime]:
     """
     Agent evals for the library and the command, with the provided agents and those of the settings.
@@ -68,7 +70,7 @@ async def open_evals(
     It adopts no run of another process.
 
     `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names
-    them. `policy` replaces `[safety]` of the settings.
+    them. `policy` replaces `[safety]` of the settings. `spans` receives the spans of the agents.
     """
     from assay.backends.agents.spec import AgentOverlay  # deferred import
 
@@ -76,7 +78,7 @@ async def open_evals(
     overlay = AgentOverlay(extra_agents, parts.agents(settings, deps.providers))
     available = parts.registry(settings, modules)
     plan = None if checks is None else plan_checks(checks, available, deps)
-    evals = parts.build_evals(settings, store, available, deps, overlay, plan, policy=policy)
+    evals = parts.build_evals(settings, store, available, deps, overlay, plan, policy=policy, spans=spans)
     executor = parts.build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])
     await executor.open(adopting=False)
     try:

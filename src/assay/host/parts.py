@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from assay.fep.planning.plan import Plan
     from assay.promotion.service import PromotionService
     from assay.runs.executor import RunExecutor
+    from assay.traces.span_receiver import SpanReceiver
     from assay.workflow.interpreter import ExecutionEnvironment
 
 Environment = Mapping[str, str] | None
@@ -215,6 +216,7 @@ def build_evals(
     *,
     pack_tools: bool = True,
     policy: SafetyPolicy | None = None,
+    spans: "SpanReceiver | None" = None,
 ) -> "AgentEvalService":
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
     from assay.agenteval.kind import EvalDependencies  # deferred import
@@ -223,6 +225,11 @@ def build_evals(
     from assay.checks.safety.tool_policy import policy_document  # deferred import
     from assay.workflow.agent_memory import live_memory  # deferred import
 
+    price = None
+    if spans is not None:
+        from assay.backends.models.prices import published_cost  # deferred import
+
+        price = published_cost
     dependencies = EvalDependencies(
         agents=agents,
         packs=tenant_agents(settings, store, services.providers),
@@ -232,6 +239,8 @@ def build_evals(
         memory=lambda tenant, agent: live_memory(store, services.clock, tenant, agent),
         limits=limits_of(settings.limits),
         checks=checks,
+        spans=spans,
+        price=price,
         pack_tools=pack_tools,
         policy=policy_document(settings.safety if policy is None else policy, "settings: safety."),
     )

@@ -6,6 +6,7 @@ tenant.
 """
 
 import re
+import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -39,6 +40,50 @@ def propagation_headers() -> dict[str, str]:
     """Headers for a call to another host (openwop-contract §13.8)."""
     current = tracing.get()
     return {"traceparent": current} if current else {}
+
+
+class SpanExport:
+    """
+    Where an agent sends the spans of one invocation, and their trace. `parents`: the spans that stand for our calls of
+    the agent; its own root spans are their children.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint, self.trace_id = endpoint, secrets.token_hex(16)
+        self.parents: list[str] = []
+
+    def next_traceparent(self) -> str:
+        self.parents.append(secrets.token_hex(8))
+        return f"00-{self.trace_id}-{self.parents[-1]}-01"
+
+
+span_export: ContextVar[SpanExport | None] = ContextVar("span_export", default=None)  # of this invocation
+
+
+def agent_traceparent() -> str:
+    """The traceparent for one call of an agent: that of the run, else of a trace of its own."""
+    return tracing.get() or (span_export.get() or SpanExport("")).next_traceparent()
+
+
+def agent_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that is one call of an agent."""
+    found = {**inherited, "TRACEPARENT": agent_traceparent()}
+    export = span_export.get()
+    if export is None:
+        return found
+    for name in _OTHER_ENDPOINTS:
+        found.pop(name, None)
+    return found | {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": export.endpoint,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+    }
+
+
+_OTHER_ENDPOINTS = [
+    f"OTEL_EXPORTER_OTLP_{signal}_{member}"
+    for signal in ("TRACES", "LOGS")
+    for member in ("ENDPOINT", "PROTOCOL")
+]
 
 
 class Metric(NamedTuple):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from assay.ports import PutDocument
 from assay.traces.dialects import conversation_of
 from assay.traces.otlp import Item
-from assay.traces.spans import LogRecord, Span
+from assay.traces.spans import LogRecord, Span, with_events
 from assay.traces.trace_case import SpanGroup
 
 KIND = "trace-spans"
@@ -138,8 +138,4 @@ def conversation_in(groups: Iterable[SpanGroup]) -> str | None:
 
 
 def _with_logs(span: Span, logs: dict[tuple[str, str], list[LogRecord]]) -> Span:
-    found = logs.get((span.trace_id, span.span_id))
-    if not found:
-        return span
-    both = sorted((*span.events, *(log.event for log in found)), key=lambda event: event.time)
-    return msgspec.structs.replace(span, events=tuple(both))
+    return with_events(span, [log.event for log in logs.get((span.trace_id, span.span_id), ())])

@@ -1,8 +1,10 @@
 """A span and an event of OpenTelemetry, as far as assay reads them, whatever the encoding was."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.protocol.json_types import JSON
 
@@ -50,3 +52,10 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     span_id: str
     event: SpanEvent
     service: str = ""
+
+
+def with_events(span: Span, events: Sequence[SpanEvent]) -> Span:
+    """The span with events that came as log records, in the order of time."""
+    if not events:
+        return span
+    return replace(span, events=tuple(sorted((*span.events, *events), key=lambda event: event.time)))

@@ -18,7 +18,7 @@ from assay.inputs.files import SourceItem, document_of, lines_of, open_file
 from assay.ports import Limits
 from assay.traces.dialects import conversation_of
 from assay.traces.otlp import Item, items_of_json, items_of_protobuf
-from assay.traces.spans import LogRecord, Span, SpanEvent
+from assay.traces.spans import LogRecord, Span, SpanEvent, with_events
 from assay.traces.trace_case import Price, SpanGroup, context_of_traces
 
 FORMATS = ".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".otlp"
@@ -112,11 +112,7 @@ class TraceSpool:
             "SELECT body FROM log WHERE trace = ? AND span = ? ORDER BY rowid LIMIT ?",
             (span.trace_id, span.span_id, MAX_SPANS),
         )
-        events = [msgspec.msgpack.decode(body, type=SpanEvent) for (body,) in rows]
-        if not events:
-            return span
-        both = sorted((*span.events, *events), key=lambda event: event.time)
-        return msgspec.structs.replace(span, events=tuple(both))
+        return with_events(span, [msgspec.msgpack.decode(body, type=SpanEvent) for (body,) in rows])
 
 
 def trace_items(names: Sequence[str], limits: Limits, price: Price | None = None) -> Iterator[SourceItem]:

@@ -1,6 +1,7 @@
 """Plans an eval, or refuses it: steps 5 to 13 of openwop-contract §3.2, in order. Nothing has happened yet."""
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from assay.agenteval.planning.modes import MODES, Tasks, available_modes, covered_tasks
 from assay.agenteval.planning.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
@@ -63,7 +64,8 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         MODES[mode].check(request, facts, suite, tasks)
     live = any(MODES[mode].live for mode in modes)
     _check_judge(facts, tasks)
-    _check_tools(card, tasks, live=live or request.record)
+    takes_tools = card.takes_tools or facts.traced
+    _check_tools(replace(card, takes_tools=takes_tools), tasks, live=live or request.record)
     _check_record(request, card)
     _check_turns(card, tasks)
     for mode in modes:

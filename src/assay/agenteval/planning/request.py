@@ -71,6 +71,7 @@ class EvalFacts(Struct, frozen=True, kw_only=True):
         True  # whether this host can run the detectors, and the safety judge if its policy asks it
     )
     policy: JSON | None = None  # of tool calls
+    traced: bool = False  # the calls of the agent are in its spans
 
 
 class EvalLimits(Struct, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ from assay.checks.trajectory.read_calls import Call, read_trajectory
 from assay.checks.trajectory.wording import calls_text, pattern_document
 from assay.checks.worker_tasks import WorkerTask, offload
 from assay.ports import Services
+from assay.protocol.agent_evals import EvalTask
 from assay.protocol.agents import Step, ToolAttempt, ToolCalled, ToolReturned
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON
-from assay.protocol.suite_extension import TaskExtension
+from assay.protocol.suite_extension import TaskExtension, extension_of
 
 MEMBER = "tool_calls"  # of `output.metadata` of a trial whose task has expectations
 
@@ -64,6 +65,13 @@ def calls_check(expected: TaskExtension) -> Check:
         for name, patterns in (("must_call", expected.must_call), ("must_not_call", expected.must_not_call))
     }
     return Check(type=ExpectedToolCalls.type, arguments={"calls": f"$.output.metadata.{MEMBER}", **lists})
+
+
+def judges_arguments(task: EvalTask) -> bool:
+    """Whether an expectation on the calls of a task reads their arguments."""
+    extension = extension_of(task)
+    patterns = () if extension is None else (*extension.must_call, *extension.must_not_call)
+    return any(len(pattern_document(one)) > 1 for one in patterns)
 
 
 def calls_of(attempts: Sequence[ToolAttempt], steps: Sequence[Step], *, cut: bool) -> list[JSON]:

@@ -58,9 +58,10 @@ async def check_trial(
     card: AgentCard,
     fault: Fault | None,
     trial: int,
+    traced: JSON,
 ) -> CheckedTrial:
-    """Put the output of a trial to the checks."""
-    about = metadata_of(result, steps, seconds, card) | {"trial": trial}
+    """Put the output of a trial to the checks. `traced`: metadata of the agent's own spans."""
+    about = metadata_of(result, steps, seconds, card) | {"trial": trial, **traced}
     about |= {"outcome": UNMEASURED} if fault else {}
     case: JSON = {"id": task.task_id, "input": task.input}
     case |= {} if task.expected.match is UNSET else {"expected": task.expected.match.value}

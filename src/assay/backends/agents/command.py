@@ -24,12 +24,14 @@ from assay.backends.models.key_scrubbing import HiddenWords
 from assay.concurrency.foreign_code import with_deadline
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
+from assay.ports.telemetry import agent_environment, span_export
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.json_types import is_object
 
 LINE = 16 * 1024 * 1024  # bytes of one frame
 STDERR = 2_000  # last bytes of stderr
 MOMENT = 1.0  # seconds to exit after its result
+FLUSH = 15.0  # the same, if it has spans to send
 ENDS = frozenset({"result", "error"})
 
 
@@ -69,7 +71,7 @@ class CommandAgent:
                 stderr=PIPE,
                 limit=LINE,
                 start_new_session=True,  # so that its children are killed with it
-                env={**os.environ, **self._env},
+                env=agent_environment({**os.environ, **self._env}),
             )
         except OSError as refused:
             raise ForeignFault(f"{self._words[0]!r} could not be started: {refused.strerror}") from None
@@ -124,7 +126,7 @@ class CommandSession:
         if stdin is not None:
             stdin.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(MOMENT):
+            async with asyncio.timeout(MOMENT if span_export.get() is None else FLUSH):
                 await self._process.wait()
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from assay.backends.models.key_scrubbing import HiddenWords
 from assay.concurrency.foreign_code import with_deadline
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
-from assay.ports.telemetry import propagation_headers
+from assay.ports.telemetry import agent_traceparent
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.redaction import redact_text
 
@@ -191,13 +191,14 @@ class HttpAgent:
         context: AgentContext,
     ) -> InvocationResult:
         body = msgspec.json.encode(request)
+        headers = {**self._headers, "traceparent": agent_traceparent()}
         for attempt in range(1, TRIES + 1):
             final = attempt == TRIES
             try:
                 async with state.session.post(
                     self._url,
                     data=body,
-                    headers={**self._headers, **propagation_headers()},
+                    headers=headers,
                     allow_redirects=False,
                 ) as response:
                     answer = await response.content.read(BODY + 1)

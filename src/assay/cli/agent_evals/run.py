@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.agenteval.planning.plan import SELECTED
 from assay.agenteval.planning.request import EvalRequest
@@ -28,6 +29,7 @@ from assay.cli.agent_evals.run_setup import (
     say_recorded,
     show_comparison,
 )
+from assay.cli.agent_evals.run_spans import agent_spec, open_spans, validate_traces
 from assay.cli.agent_evals.selection import NothingToRun, both, find_failing
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
@@ -48,6 +50,9 @@ from assay.runs.intake import new_id
 from assay.runs.run_names import name_of
 from assay.settings import Settings, load
 from assay.stats.number_text import format_usd
+
+if TYPE_CHECKING:
+    from assay.traces.span_receiver import SpanReceiver
 
 
 def main(options: RunOptions) -> int:
@@ -90,6 +95,7 @@ def _validate(options: RunOptions) -> None:
     for tag in options.tags:
         if "=" not in tag or len(tag) > 256:
             raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
+    validate_traces(options)
     _validate_outputs(options)
 
 
@@ -136,7 +142,10 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
             _check_bar(options, source.metadata["modes"])
             validate_ks(options.ks, source.metadata.get("trials", 1))
         with stdout_to_stderr():
-            async with _open_evals(options, settings, store, source) as (evals, agent):
+            async with (
+                open_spans(options, settings, store, source) as spans,
+                _open_evals(options, settings, store, source, spans) as (evals, agent),
+            ):
                 if source is not None:
                     run = await _resume(evals, source, options.max_cost)
                     baseline = await _recorded_baseline(store, source)
@@ -146,18 +155,20 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
                 header = await read_request(store, run.id)
                 say_not_looked_for(evals.service.dependencies.registry, header.modes, header.policy)
                 ended = await _wait(evals, run, quiet=options.json)
+                for note in spans.notes() if spans else ():
+                    echo_err(f"--traces: {note}")
         return await _report(options, store, ended, baseline)
 
 
 @asynccontextmanager
 async def _open_evals(
-    options: RunOptions, settings: Settings, store: Store, source: Run | None
+    options: RunOptions,
+    settings: Settings,
+    store: Store,
+    source: Run | None,
+    spans: "SpanReceiver | None",
 ) -> AsyncGenerator[tuple[EvalRuntime, Agent | None]]:
-    """With the agent of the command line, or else the agent of the run that is resumed."""
-    spec = options.agent
-    if source is not None and spec is None:
-        request = await read_request(store, source.id)
-        spec = None if request.definition is not None else request.agent_spec or None
+    spec = await agent_spec(options, store, source)
     agent = None if spec is None else await find_agent(spec, settings, store, LOCAL_TENANT)
     checks = None if options.checks is None else checks_in(options.checks, settings.limits)
     if checks is None and source is None:
@@ -166,7 +177,7 @@ async def _open_evals(
     try:
         policy = None if options.policy is None else read_policy(options.policy)
         async with open_evals(
-            settings, store, provided, checks=checks, modules=options.modules, policy=policy
+            settings, store, provided, checks=checks, modules=options.modules, policy=policy, spans=spans
         ) as evals:
             plan = evals.service.dependencies.checks
             if options.checks is not None and plan is not None:

@@ -267,6 +267,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     tags: tuple[str, ...] = ()
     any_agent: bool = False
+    traces: bool = False
+    traces_port: int | None = None
     to: tuple[str, ...] = ()
     verbose: bool = False
     json: bool = False

@@ -228,6 +228,22 @@ def run(
     any_agent: Annotated[
         bool, typer.Option("--any-agent", help="Accept a suite that was written for another agent.")
     ] = False,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces",
+            help="Receive the spans of an agent that is a URL or a command; they are its trajectory.",
+        ),
+    ] = False,
+    traces_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of --traces on 127.0.0.1. Default: 4318 for a URL, a free one for a command.",
+            metavar="N",
+            min=1,
+            max=65535,
+        ),
+    ] = None,
     output: Annotated[
         list[str] | None,
         typer.Option(
@@ -279,6 +295,8 @@ def run(
         resume=resume,
         tags=(*(tag or ()), *(() if name is None else (name_tag(name, "--name"),))),
         any_agent=any_agent,
+        traces=traces,
+        traces_port=traces_port,
         to=tuple(output or ()),
         verbose=verbose,
         json=json,

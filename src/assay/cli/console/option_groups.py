@@ -15,7 +15,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     },
     "run": {
         "Input": "--mode --task --only --limit --fixtures --checks --check-module",
-        "Agent": "--agent --any-agent --model --trials --timeout --max-cost",
+        "Agent": "--agent --any-agent --traces --traces-port --model --trials --timeout --max-cost",
         "Decide": "--judge --baseline --force --k --policy --max-attack-success",
         "Output": "--output --record --name --tag --verbose --json",
         "Speed": "--concurrency --resume",

@@ -16,6 +16,7 @@ from assay import STANDARD, Detection, Detector, Services, texts_in
 from assay.agenteval.results.detail import detail_of
 from assay.agenteval.results.report import report_of
 from assay.agenteval.results.safety_results import _check
+from assay.agenteval.scoring.canary import PLACEHOLDER, new_canary, with_canary
 from assay.agenteval.scoring.safety import _error_record
 from assay.agenteval.scoring.safety_records import (
     SAFETY,
@@ -25,7 +26,6 @@ from assay.agenteval.scoring.safety_records import (
     without_secrets,
 )
 from assay.agenteval.suites.suite import read_suite
-from assay.agenteval.trial import PLACEHOLDER, new_canary, with_canary
 from assay.checks.registry import Registry
 from assay.checks.safety.excessive_agency import ExcessiveAgency
 from assay.checks.safety.unsafe_tool_call import UnsafeToolCall

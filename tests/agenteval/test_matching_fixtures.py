@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay as library
+from assay.agenteval.scoring.canary import has_canary, with_canary
 from assay.agenteval.suites.suite import read_own_suite, read_suite
-from assay.agenteval.trial import has_canary, with_canary
 from assay.agents.fixtures import FixtureTools
 from assay.agents.invocation import Invocation, invoke
 from assay.checks import worker_tasks

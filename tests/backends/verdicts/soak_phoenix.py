@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 import urllib.request
 from contextlib import closing
 
@@ -14,6 +15,7 @@ from support.traces.conversations import Conversation, genai
 from support.traces.otlp import request_of, to_protobuf
 from support.waiting import wait_until
 
+START = 600  # seconds to its first answer, on a busy machine
 CHECKS = [{"name": "polite", "contains": "please"}, {"contains": "answer"}]
 
 
@@ -45,7 +47,11 @@ def phoenix(tmp_path):
         )
         try:
             url = f"http://127.0.0.1:{port}"
-            wait_until(lambda: process.poll() is None and _get(f"{url}/healthz") is not None)
+            until = time.monotonic() + START
+            while _get(f"{url}/healthz") is None:
+                assert process.poll() is None, "Phoenix ended"
+                assert time.monotonic() < until, f"Phoenix does not answer after {START} s"
+                time.sleep(0.5)
             yield url
         finally:
             process.kill()

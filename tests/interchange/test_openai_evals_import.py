@@ -108,8 +108,6 @@ def test_graders_become_checks_and_judges_and_code_is_named():
         ("eval.json: testing_criteria[4]", "grader python"),
         ("eval.json: testing_criteria[5]", "expression of a multi grader"),
     ]
-    model = assay.testing.ScriptedModel(["{}"]) if hasattr(assay, "testing") else None
-    assert model is None or model
 
 
 @pytest.mark.parametrize(
@@ -122,6 +120,8 @@ def test_graders_become_checks_and_judges_and_code_is_named():
         ({"type": "text_similarity", "input": TEXT, "reference": "x", "evaluation_metric": "meteor"}, "no check"),
         ({"type": "score_model", "input": [{"role": "user", "content": "{% x %}"}]}, "templates are not run"),
         ({"type": "label_model", "input": [], "labels": []}, "no labels"),
+        ({"type": "score_model", "input": "x", "range": [1]}, "no pair of numbers"),
+        ({"type": "text_similarity", "input": TEXT, "reference": "x", "evaluation_metric": []}, "no check"),
         ({"type": "other"}, "no such grader"),
         ("x", "no type"),
     ],
@@ -152,6 +152,12 @@ def test_output_items_become_recorded_outputs(tmp_path, form):
     assert cases[1].output["metadata"]["recorded"] == {"tool": "openai-evals", "scores": {"same": 0}}
     assert cases[1].output["metadata"]["tokens"] == 9
     assert [one["name"] for one in cases[0].checks] == ["same", "a"]
+
+
+def test_a_multi_grader_with_a_grader_that_is_no_object_is_named():
+    report = ImportReport()
+    assert checks_of([{"type": "multi", "graders": {"a": "x"}}], "here", report) == ([], [])
+    assert [one.what for one in report.not_carried] == ["expression of a multi grader", "a grader"]
 
 
 def test_items_without_outputs_are_cases(tmp_path):

@@ -90,7 +90,7 @@ def _text_similarity(one: JSON) -> JSON:
         return check("semantic_similarity", text=text, reference=reference, **threshold)
     if metric == "fuzzy_match":
         return check("edit_distance", text=text, references=references, metric="indel", **threshold)
-    if metric in _ROUGE:
+    if isinstance(metric, str) and metric in _ROUGE:
         return check("rouge", text=text, references=references, variant=_ROUGE[metric], **threshold)
     if metric == "bleu":
         return check("bleu", text=text, references=references, **threshold)
@@ -98,7 +98,10 @@ def _text_similarity(one: JSON) -> JSON:
 
 
 def _score_model(one: JSON) -> JSON:
-    least, most = (listed(one, "range") or [0, 1])[:2]
+    bounds = listed(one, "range") or [0, 1]
+    if len(bounds) != 2 or not all(isinstance(bound, int | float) for bound in bounds):
+        raise CannotCarry("its range is no pair of numbers")
+    least, most = bounds
     score = {"type": "number", "minimum": least, "maximum": most}
     schema = {
         "type": "object",
@@ -190,7 +193,7 @@ def _flat(graders: list[Any], place: str, report: ImportReport, depth: int) -> I
         report.leave(at, "expression of a multi grader", "its graders are checks of their own")
         inner = one.get("graders")
         inner_list = (
-            [{"name": name, **part} for name, part in inner.items()]
+            [{"name": name, **part} if is_object(part) else part for name, part in inner.items()]
             if is_object(inner)
             else listed(one, "graders")
         )

@@ -52,6 +52,7 @@ SECTIONS: dict[
     "Decide": {
         "compare": "compare.compare",
         "gate": "compare.gate",
+        "watch": "compare.watch",
         "annotate": "agent_evals.annotate",
         "respond": "approvals.respond",
         "deploy": {

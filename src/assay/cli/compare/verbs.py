@@ -200,3 +200,33 @@ def report(
     from assay.cli.compare.report import main
 
     main(ReportRequest(tuple(runs), output, tenant, redact=redact, limit=limit, by=tuple(by or ())))
+
+
+# Declares the options of `assay watch`.
+
+
+def watch(
+    name: Annotated[str, typer.Argument(help="The project: NAME of `[traces.NAME]`.", metavar="NAME")],
+    windows: Annotated[
+        int, typer.Option(help="How many windows are shown.", metavar="N", min=1, max=100)
+    ] = 8,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="Run or result file to compare with. Default: the complete window before.", metavar="RUN"
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="strict, balanced, lenient, or a file with the rules of `assay gate`.", metavar="P"
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
+    from assay.api.watch import WatchOptions
+    from assay.cli.compare.watch import main
+
+    options = WatchOptions(project=name, windows=windows, baseline=baseline, policy=policy, tenant=tenant)
+    raise typer.Exit(main(options, json=json))

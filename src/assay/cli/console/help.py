@@ -231,6 +231,17 @@ The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold t
 --to and the name of another tool, they have its format: assay export latest -o log.json --to inspect. With --to and a
 backend of traces, the verdicts about cases of traces go there.
 """,
+    "watch": """Watch the windows of a project of traces, for cron or CI.
+
+\b
+    assay watch support --windows 7 --policy strict
+
+NAME is a project whose traces `assay serve` receives. Each line is a window: its traces, those that were scored and
+those that were not measured, and the pass rate with its interval. The newest complete window is compared with the
+complete one before it, or with --baseline, by the rules of `assay gate`.
+
+Exit codes: 0 passed; 1 undecided, or nothing was measured; 2 wrong usage, or no such project; 3 the window is worse.
+""",
     "annotate": """Correct, rate, label or flag the result of a run.
 
 \b

@@ -24,7 +24,7 @@ def find_positions(data: bytes, places: Iterable[str]) -> dict[str, Position]:
     found = _walk(data, wanted)
     positions: dict[str, Position] = {}
     for place, path in paths.items():
-        listed = path[:1] not in found and path[1:2] in found and isinstance(path[1], int)
+        listed = len(path) > 1 and isinstance(path[1], int) and path[:1] not in found and path[1:2] in found
         near = path[1:] if listed else path
         while near and near not in found:
             near = near[:-1]

@@ -33,6 +33,7 @@ FILES = {
     "bad.yaml": "a: 1\nb: [1\n",
     "bad.json": '{\n "a": 1,\n}\n',
     "other.yaml": "a: 1\n",
+    "short.json": '{"suiteId": "x", "tasks": []}',
     "request.json": '{"test_cases": [{"id": 5, "input": "a"}], "outputs": [{"value": 1}], "checks": []}',
 }
 
@@ -73,6 +74,7 @@ def test_a_valid_file_is_named_as_what_it_is(command, folder, name, line):
         ("bad.yaml", ["3:1: not YAML"]),
         ("bad.json", ["2:9: not JSON: trailing comma in object"]),
         ("other.yaml", ["1:1: expected a suite, checks, cases, request, policy, pack or settings, got the members a"]),
+        ("short.json", ["1:1: version: this is missing", "1:18: tasks: "]),
         ("request.json", ["1:18: test_cases[0].id: expected a string"]),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 import assay
 from assay.errors import EnvironmentFailure, InvalidRequest, UsageError
 from assay.serve.page.built_files import page_folder
+from support.report_file import report_text
 
 CHECKS = [
     {"contains": "yes"},
@@ -112,7 +113,7 @@ def test_a_report_takes_what_to_slice_by():
 def test_a_report_in_html_has_the_data(runs, home):
     if not (page_folder() / "report.html").is_file():
         pytest.skip("the page is not built here")
-    data = assay.report(*runs, output="report.html").read_text("utf-8")
+    data = report_text(assay.report(*runs, output="report.html"))
     assert '"caseId":"c3"' in data
     assert "\\u003cscript" not in data
 

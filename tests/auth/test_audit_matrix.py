@@ -103,6 +103,7 @@ ROWS = {
     "getCase": (None, [("run.read", "run")]),
     "searchCases": ({"text": "x"}, [("run.read", "run")]),
     "getRunOverview": (None, [("run.read", "run")]),
+    "getRunSlices": (None, [("run.read", "run")]),
     "queryCases": ({}, [("run.read", "run")]),
     "gateRun": ({}, [("run.read", "run")]),
     "registerAgent": ({"url": "http://127.0.0.1:9/agent"}, [("agent.register", REGISTERED)]),
@@ -118,6 +119,8 @@ ROWS = {
     "createSession": ({}, [("session.open", KEY)]),
     "endSession": (None, []),  # the key of the request is not a session
     "createSessionCode": ({}, []),
+    "exportTraces": ({"resourceSpans": []}, []),
+    "exportLogs": ({"resourceLogs": []}, []),
 }
 ENDS = {"cancelRun", "cancelRunByVerb", "bulkCancelRuns", "resolveInterrupt"}  # each a run of its own
 
@@ -189,7 +192,8 @@ class AuditedHost:
 
 @pytest.fixture(scope="module")
 def audited_host(tmp_path_factory):
-    with Server(sqlite(tmp_path_factory.mktemp("lines")), seeded=True) as host:
+    traces = {"support": {"checks": [{"contains": "x"}]}}
+    with Server(sqlite(tmp_path_factory.mktemp("lines")), seeded=True, traces=traces) as host:
         yield AuditedHost(host)
         assert host.do(verify(host.store)).problems == []
 

@@ -267,7 +267,7 @@ def test_the_scopes_are_those_of_the_contract_and_of_decision_43():
         word for word in (paragraph.split("A scope never")[0] + decision).split("`") if word.count(":") == 1
     }
     names = {word for word in named if word.replace(":", "").isalpha()}
-    own = {"runs:delete", "agents:write"}  # erasing, and agents of tenants, are of this host
+    own = {"runs:delete", "agents:write", "traces:write"}  # erasing, agents of tenants, traces: of this host
     assert names | own == set(SCOPES) | RESERVED
     assert set(SCOPES) - DEPLOY == DEFAULT  # an operator names the scopes for deployments
 

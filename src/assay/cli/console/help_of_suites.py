@@ -20,11 +20,13 @@ It reads suites, checks, cases, requests, policies, packs and settings, and runs
 
 Exit codes: 0 all files are valid; 1 a file cannot be read; 2 one has a problem.
 """,
-    "skills": """Instructions for coding agents: write a suite, find why it fails, measure a judge, gate a change.
+    "skills": """Write instructions for coding agents.
 
 \b
     assay skills install
     assay skills install --to .claude/skills
+
+There are four: write a suite, find why it fails, measure a judge, gate a change.
 """,
     "skills list": "List the skills of this package.",
     "skills install": """Write SKILL.md files where a coding agent finds them.

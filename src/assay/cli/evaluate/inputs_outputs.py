@@ -279,6 +279,8 @@ def begun(contexts: Iterator[Context]) -> Iterator[Context]:
     """The contexts, the first of which is read now. What is wrong with it is raised when it is asked for."""
     try:
         first = next(contexts, None)
+    except UsageError:  # the columns are unclear: nothing is opened for it
+        raise
     except Refusal as refusal:
         return _refused(refusal)
     return contexts if first is None else chain([first], contexts)

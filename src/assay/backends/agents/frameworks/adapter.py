@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
@@ -169,7 +170,7 @@ class Session:
                 task.exception()  # retrieved, so that asyncio does not log it
 
 
-class Adapter:
+class Adapter(ABC):
     """
     Runs the agents of one framework.
 
@@ -210,9 +211,9 @@ class Adapter:
         """The system prompt, which detectors look for in what the agent writes; None: not known."""
         return None
 
+    @abstractmethod
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         """Run the agent, in a new conversation unless there is a `session.history`, and return its output."""
-        raise NotImplementedError
 
 
 def _settle(running: "asyncio.Future[Any]", answer: Any) -> None:

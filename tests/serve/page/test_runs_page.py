@@ -142,7 +142,7 @@ def test_runs_appear_and_go_on_also_after_the_server_was_killed(page, site, runs
         expect(row_of(page, "after the restart")).to_be_visible()
         expect(watcher.get_by_role("progressbar")).to_have_count(0)
         expect(watcher.get_by_role("region", name="Result")).to_contain_text("9 passed, 3 failed")
-        expect(watcher.get_by_role("table")).to_have_attribute("aria-rowcount", "13")
+        expect(watcher.get_by_role("grid")).to_have_attribute("aria-rowcount", "13")
         watcher.set_viewport_size({"width": 1440, "height": 2_000})
         expect(watcher.locator("[data-status]")).to_have_count(12)
         links = watcher.locator("[data-status] a").all_inner_texts()

@@ -194,7 +194,7 @@ class Site:
             page.goto(f"{self.url}/#/nowhere")  # so that the next test opens its screen anew
             from playwright.sync_api import expect  # deferred import: only these tests need it
 
-            expect(page.locator("[data-status], [role=table], [role=dialog]")).to_have_count(0)
+            expect(page.locator("[data-status], [role=grid], [role=dialog]")).to_have_count(0)
             failed, failures[:] = list(failures), []
             assert failed == []
 

@@ -1,4 +1,5 @@
 export * from "./controls";
+export * from "./columns";
 export * from "./DataTable";
 export * from "./display";
 export * from "./export";

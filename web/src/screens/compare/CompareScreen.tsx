@@ -10,9 +10,10 @@ import { changeParams, formatAddress, useListParam, useParam } from "~/state/add
 import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Select, VisibleText } from "~/ui";
 import { Proposal } from "./Proposal";
 import { CaseTable } from "./CaseTable";
+import { ChartView } from "~/charts/ChartView";
+import { tickText } from "~/charts/scales";
 import { byGrouping } from "~/screens/run/RunSlices";
-import { ChartView } from "./ChartView";
-import { distribution, scatter, tickText } from "./marks";
+import { distribution, scatter } from "./marks";
 import { SliceTable } from "./SliceTable";
 import { VERDICT_TONE, VERDICT_WHY, valueText } from "./words";
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { axisOf, distribution, type Mark, scatter } from "./marks";
+import type { Mark } from "~/charts/marks";
+import { distribution, scatter } from "./marks";
 import { caseOf } from "./outside";
 import { casesText, differenceText, filtersOf, firstFilter, valueText } from "./words";
 
@@ -8,20 +9,6 @@ const within = (marks: Mark[], width: number, height: number) =>
   marks.every((mark) => mark.kind !== "circle" || (mark.x - mark.r >= 0 && mark.x + mark.r <= width && mark.y - mark.r >= 0 && mark.y + mark.r <= height));
 
 describe("a chart", () => {
-  test.each([
-    [0, 1],
-    [0.3, 0.31],
-    [5, 5],
-    [-3, 12_000],
-    [0, 1e-9],
-  ])("from %d to %d has an axis that holds it", (low, high) => {
-    const axis = axisOf(low, high);
-    expect(axis.from).toBeLessThanOrEqual(low);
-    expect(axis.to).toBeGreaterThanOrEqual(high);
-    expect(axis.ticks.length).toBeGreaterThan(1);
-    expect(axis.ticks.length).toBeLessThan(8);
-  });
-
   test("draws each point inside its frame, with the sign of its change", () => {
     const points = [
       { before: 0, after: 1, cases: 9 },

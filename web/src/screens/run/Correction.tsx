@@ -1,3 +1,4 @@
+import "./correction.css";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 

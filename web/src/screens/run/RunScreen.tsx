@@ -10,6 +10,7 @@ import { getOverview, type CaseRow, type CaseSort, type Overview, type SliceName
 import { changeParams, currentAddress, formatAddress, navigate, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
+import type { DataTableHandle } from "~/ui/DataTable";
 import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/display";
 import { ago, count, duration, moment, plural } from "~/ui/format";
 
@@ -17,7 +18,7 @@ import { CaseDrawer } from "./CaseDrawer";
 import { Headline } from "./Headline";
 import { useLive } from "./live";
 import { LiveBar } from "./LiveBar";
-import { Matrix, type MatrixHandle } from "./Matrix";
+import { Matrix } from "./Matrix";
 import { allRows, PAGE, placeOf, prefetchRows, useRows, type Rows } from "./rows";
 import { RunSlices } from "./RunSlices";
 import { Toolbar } from "./Toolbar";
@@ -140,7 +141,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   const rows = useRows(run.runId, view);
   const [active, setActive] = useState(0);
   const [message, setMessage] = useState("");
-  const matrix = useRef<MatrixHandle>(null);
+  const matrix = useRef<DataTableHandle>(null);
   const open = caseOf(params);
   const [placed, setPlaced] = useState<number | null>(null); // the open case whose row is the active one
   useEffect(() => {
@@ -152,10 +153,11 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
       if (index !== null) matrix.current?.showRow(index);
     });
   }, [open, placed, rows, active, run.runId, view]);
-  const change = (next: Record<string, string | undefined>) => {
+  const change = useCallback((next: Record<string, string | undefined>) => {
     setActive(0);
     changeParams(next, { replace: true });
-  };
+  }, []);
+  const onCheck = useCallback((index: number) => change({ check: view.check === index ? undefined : String(index) }), [change, view.check]);
   const addressOf = useCallback(
     (row: CaseRow) => {
       const next = new URLSearchParams(params);
@@ -212,8 +214,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     const others = view.where.filter((one) => one.by !== slice.by || one.name !== slice.name);
     change({ where: whereText(others.length < view.where.length ? others : [...others.filter((one) => one.by !== slice.by), slice]) });
   };
-  const sortBy = (by: CaseSort) => {
-    const descending = view.sort === by ? !view.descending : by === "cost" || by === "latency";
+  const sortBy = (by: CaseSort, descending: boolean) => {
     change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
   };
   const collect = async () => (isSearch(view) ? Promise.all(Array.from({ length: rows.total }, (_, at) => rows.load(at))).then(present) : allRows(run.runId, view, MAX_EXPORT));
@@ -239,7 +240,6 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
       ) : (
         <Matrix
           handle={matrix}
-          label={`${noun}s and checks`}
           noun={noun}
           rows={rows}
           columns={overview.columns}
@@ -248,8 +248,9 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
           active={active}
           onActive={setActive}
           addressOf={addressOf}
+          onOpen={(row) => navigate(addressOf(row))}
           onSort={sortBy}
-          onCheck={(index) => change({ check: view.check === index ? undefined : String(index) })}
+          onCheck={onCheck}
           repeated={run.trials !== undefined}
           findings={overview.findings !== undefined}
         />

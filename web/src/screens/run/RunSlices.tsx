@@ -1,3 +1,4 @@
+import "./panels.css";
 import type { RunSlice } from "~/api/cases";
 import { count } from "~/ui/format";
 import { VisibleText } from "~/ui/VisibleText";

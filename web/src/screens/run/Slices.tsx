@@ -1,3 +1,4 @@
+import "./panels.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 

@@ -1,3 +1,4 @@
+import "./trajectory.css";
 import { useMemo, useState } from "react";
 
 import type { Step, Usage } from "~/api/cases";

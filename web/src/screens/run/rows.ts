@@ -88,9 +88,13 @@ function usePages(run: string, query: CasesQuery): Rows {
     first,
     error: results.find((result) => result.error !== null)?.error ?? null,
     loading: results[0]?.isPending ?? true,
-    match: () => undefined,
+    match: noMatch,
     search: null,
   };
+}
+
+function noMatch(): undefined {
+  return undefined;
 }
 
 interface Search extends Pick<Rows, "match" | "search" | "loading" | "error"> {
@@ -125,7 +129,7 @@ function useSearch(run: string, view: View): Search {
     positions,
     error: search.error,
     loading: search.isPending,
-    match: (row) => (words ? matches.get(row.position) : undefined),
+    match: useCallback((row: CaseRow) => (words ? matches.get(row.position) : undefined), [words, matches]),
     search: {
       looked: looked?.to ?? 0,
       total: looked?.total ?? 0,

@@ -86,6 +86,8 @@ function MarkView({ mark, onOpen }: { mark: Mark; onOpen?: (id: string) => void 
   switch (mark.kind) {
     case "line":
       return <line className={`ink-${mark.ink}`} x1={mark.x1} y1={mark.y1} x2={mark.x2} y2={mark.y2} strokeDasharray={mark.dashed ? "3 4" : undefined} />;
+    case "path":
+      return <path className={`ink-${mark.ink}${mark.filled ? " filled" : ""}`} d={mark.d} />;
     case "rect":
       return (
         <rect className={`ink-${mark.ink}`} x={mark.x} y={mark.y} width={mark.width} height={mark.height} rx="1.5">
@@ -115,7 +117,8 @@ function MarkView({ mark, onOpen }: { mark: Mark; onOpen?: (id: string) => void 
   }
 }
 
-const TOKENS: Record<Ink, string> = { text: "--text-2", faint: "--text-3", line: "--line", better: "--pass", worse: "--fail", same: "--mute" };
+const TOKENS: Record<Ink, string> = { text: "--text-2", faint: "--text-3", line: "--line", better: "--pass", worse: "--fail", same: "--mute", accent: "--accent", band: "--accent" };
+const BAND = 0.16; // as in the style sheet
 const SCALE = 2; // pixels of the PNG for one of the page
 
 /** The colour that a token has now: a canvas does not know `light-dark()`. */
@@ -154,6 +157,12 @@ function draw(ink: CanvasRenderingContext2D, mark: Mark, colour: string): void {
     ink.moveTo(mark.x1, mark.y1);
     ink.lineTo(mark.x2, mark.y2);
     ink.stroke();
+  } else if (mark.kind === "path") {
+    ink.setLineDash([]);
+    ink.globalAlpha = mark.filled ? BAND : 1;
+    if (mark.filled) ink.fill(new Path2D(mark.d));
+    else ink.stroke(new Path2D(mark.d));
+    ink.globalAlpha = 1;
   } else if (mark.kind === "rect") {
     ink.fillRect(mark.x, mark.y, mark.width, mark.height);
   } else if (mark.kind === "circle") {

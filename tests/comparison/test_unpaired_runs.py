@@ -169,9 +169,29 @@ def test_paired_runs_have_one_mix():
 
 def test_different_sampling_rates_are_said():
     runs = [scores("monday", BEFORE), scores("tuesday", AFTER)]
-    runs[0].sampling_rate, runs[1].sampling_rate = 0.05, 0.5
+    runs[0].sampling.window, runs[1].sampling.window = 0.05, 0.5
     (pair,) = compare_runs(runs).comparisons
     assert about_cases(pair) == ["the runs have different sampling rates: 5% → 50% of all traces"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "window", "rate", "spread"),
+    [
+        ([0.5, 0.5], None, 0.5, None),
+        ([0.5, 0.5], 0.1, 0.05, None),  # the server took a tenth of what its sender had sampled
+        ([], 0.1, 0.1, None),
+        ([], None, None, None),
+        ([0.5, None], None, None, None),  # a trace that does not say it
+        ([1, 0.25], None, 2 / 5, (0.25, 1)),  # they stand for five traces
+        ([0, 2, True, "1", -0.5], None, None, None),
+    ],
+)
+def test_the_sampling_rate_is_that_of_the_sender_and_of_the_window(recorded, window, rate, spread):
+    found = [{"trace": {} if one is None else {"sampling_probability": one}} for one in recorded or [None]]
+    run = scores("monday", [line for at, one in enumerate(found) for line in lines(f"a{at}", [True], **one)])
+    run.sampling.window = window
+    assert run.sampling.rate == (None if rate is None else pytest.approx(rate))
+    assert run.sampling.spread == spread
 
 
 def test_the_page_has_no_changes_and_no_charts_of_runs_that_are_not_paired():

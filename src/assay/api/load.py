@@ -15,7 +15,7 @@ from assay.inputs.row_files import has_rows, items_of
 from assay.inputs.rows import Part
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.settings import load
-from assay.traces.trace_files import check_names, trace_items
+from assay.traces.trace_files import files_of, trace_items
 
 Document = dict[str, Any]
 
@@ -45,10 +45,11 @@ def read_traces(*paths: str | PathLike[str]) -> list[Document]:
     """
     One context for each trace, or for each conversation, of files of OTLP: .json, .jsonl or .pb, also gzipped.
 
+    A path may be that of a folder of such files, or a pattern such as `week/*.jsonl`.
+
         result = assay.evaluate_sync(assay.read_traces("traces.jsonl"), checks=checks)
     """
-    names, limits = [fspath(path) for path in paths], load().limits
-    check_names(names)
+    names, limits = files_of(fspath(path) for path in paths), load().limits
     found: list[Document] = []
     try:
         for piece in trace_items(names, limits, published_cost):

@@ -27,6 +27,7 @@ from assay.comparison.samples import CaseSample
 from assay.comparison.slice_samples import slice_differences, slice_mixes, standardized_sample, whole_sample
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
+from assay.stats.number_text import percent
 from assay.stats.paired import LEVEL
 from assay.stats.verdict import Verdict, holm
 
@@ -267,7 +268,7 @@ def _with_changes(found: PairComparison, paired: PairedRuns, at: int, limit: int
 
 def _sampling(baseline: RunScores, run: RunScores) -> SamplingRates | None:
     """The sampling rates of two windows of traces, if they differ."""
-    before, after = baseline.sampling_rate, run.sampling_rate
+    before, after = baseline.sampling.rate, run.sampling.rate
     if before is None or after is None or abs(before - after) <= 1e-9 * max(before, after):
         return None
     return SamplingRates(before=before, after=after)
@@ -298,6 +299,10 @@ def _notes_of(baseline: RunScores, run: RunScores, *, is_paired: bool) -> Iterab
         parts = [f"only in {baseline.title}: {', '.join(removed[:5])}"] if removed else []
         parts += [f"only in {run.title}: {', '.join(added[:5])}"] if added else []
         yield f"the runs have different checks; {'; '.join(parts)}"
+    for one in (baseline, run):
+        if (spread := one.sampling.spread) is not None:
+            low, high = map(percent, spread)
+            yield f"the traces of {one.title} were sampled at different rates, {low} to {high}; each counts once"
     standard = baseline.options.standard
     if is_paired and standard is not None:
         yield f"the cases are paired, so both runs have one mix by {standard.name}: nothing is standardized"

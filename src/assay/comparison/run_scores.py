@@ -21,6 +21,7 @@ from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import is_list, is_object
 from assay.results.check_names import AGENT_ANSWERED
 from assay.results.slices import LONGEST, MAX_SLICES, Columns, Dimension, note_members, too_many_slices
+from assay.traces.sampling import SampledTraces
 
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
@@ -86,7 +87,7 @@ class RunScores:
         self.is_eval = is_eval  # the scores come from a report, not from the lines
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
-        self.sampling_rate: float | None = None  # the share of all traces that the run has, if that is known
+        self.sampling = SampledTraces()
         self.unknown_end = False  # nothing says whether the run is complete
         self.not_looked_for: tuple[str, ...] = ()  # kinds of findings, each with the reason
         self.hashes, self.inputs = array("q"), array("q")
@@ -136,6 +137,7 @@ class RunScores:
         case = line.case
         row = self._add_row(case["id"], _input_hash(case.get("input")))
         self.tasks = row + 1
+        self.sampling.add(line.execution_context.output.metadata)
         if self._dimensions:
             note_members(case, self.members)
         for dimension in self._dimensions:

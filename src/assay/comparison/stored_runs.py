@@ -81,7 +81,7 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
     scores.use_columns(await columns_of(store, run))
     scores.given_name = name_of(run.metadata)
-    scores.sampling_rate = _sampling_rate(run)
+    scores.sampling.window = _sampling_rate(run)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
     elif part := part_of(run):

@@ -13,6 +13,7 @@ from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.json_types import JSON, is_list, is_object, kind_of
 from assay.traces.otlp_protobuf import document_of_protobuf
+from assay.traces.sampling import probability_of
 from assay.traces.spans import LogRecord, Span, SpanEvent
 
 MAX_DEPTH = 64  # of the value of an attribute
@@ -67,7 +68,7 @@ def _kept(rejected: list[Problem] | None, read: Callable[[*Ts], T], *args: *Ts) 
 
 
 def _span(span: JSON, resource: JSON, place: str) -> Span:
-    status = _object(span, "status", place)
+    status, attributes = _object(span, "status", place), _attributes(span, place)
     return Span(
         trace_id=_id(span, "traceId", 32, place),
         span_id=_id(span, "spanId", 16, place),
@@ -77,12 +78,13 @@ def _span(span: JSON, resource: JSON, place: str) -> Span:
         flags=_integer(span, "flags", place),
         start=_integer(span, "startTimeUnixNano", place),
         end=_integer(span, "endTimeUnixNano", place),
-        attributes=_attributes(span, place),
+        attributes=attributes,
         resource=resource,
         events=tuple(_event(event, at) for at, event in _objects(span, "events", place)),
         status=_enum(status, "code", "STATUS_CODE_", _STATUSES, f"{place}.status"),
         message=_text(status, "message", f"{place}.status"),
         dropped=_integer(span, "droppedAttributesCount", place) + _integer(span, "droppedEventsCount", place),
+        probability=probability_of(_text(span, "traceState", place), attributes),
     )
 
 

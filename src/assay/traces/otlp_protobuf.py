@@ -75,6 +75,7 @@ MESSAGES: dict[str, dict[int, Field]] = {
     "span": {
         1: Field("traceId", BYTES, bytes.hex),
         2: Field("spanId", BYTES, bytes.hex),
+        3: Field("traceState", BYTES, _text),
         4: Field("parentSpanId", BYTES, bytes.hex),
         5: Field("name", BYTES, _text),
         6: Field("kind", VARINT),

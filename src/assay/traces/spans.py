@@ -39,6 +39,7 @@ class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int = 0
     message: str = ""  # of the status
     dropped: int = 0  # attributes and events that the sender left out
+    probability: float | None = None  # with which the sender sampled the trace, if it says so
 
     @property
     def has_remote_parent(self) -> bool:

@@ -93,6 +93,8 @@ def _provenance(turns: Sequence["_Turn"]) -> JSON:
     main = turns[-1].main
     response = turns[-1].decisive.response_id if turns[-1].decisive else None
     dialects = sorted({one.dialect for turn in turns for one in turn.tree.facts if one.dialect})
+    rates = {turn.main.span.probability for turn in turns}
+    rate = rates.pop() if len(rates) == 1 else None
     moment = datetime.fromtimestamp(min(turns[0].main.span.start, 10**18 * 9) / 1e9, UTC)
     return {
         "trace_ids": [turn.main.span.trace_id for turn in turns],
@@ -103,6 +105,7 @@ def _provenance(turns: Sequence["_Turn"]) -> JSON:
         "started_at": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "spans": sum(len(turn.tree.facts) for turn in turns),
         "model_calls": sum(len(turn.models) for turn in turns),
+        **({"sampling_probability": rate} if rate is not None else {}),
         "errors": sum(one.failed for turn in turns for one in turn.tree.facts),
         "dialects": dialects,
     }

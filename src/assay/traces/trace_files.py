@@ -5,6 +5,7 @@ The spans of a trace may stand anywhere in a file. They are kept in a temporary 
 are few and on disk beyond, so that memory does not grow with the file.
 """
 
+import glob
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from assay.traces.spans import LogRecord, Span, SpanEvent, with_events
 from assay.traces.trace_case import Price, SpanGroup, context_of_traces
 
 FORMATS = ".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".otlp"
+_WANTED = f"{', '.join(FORMATS)}, or in one of these and .gz"
 CACHE_KIB = 32 * 1024  # of the database, in memory
 MAX_SPANS = 10_000  # of one trace; more are counted
 MAX_TRACES = 1_000  # of one conversation
@@ -129,12 +131,35 @@ def trace_items(names: Sequence[str], limits: Limits, price: Price | None = None
         spool.close()
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Refuse files of another kind, before anything is read."""
+def files_of(names: Iterable[str]) -> list[str]:
+    """
+    The files that these names stand for: a file, a folder with files of traces, or a pattern such as `week/*.jsonl`.
+
+    A file of another kind is refused before anything is read.
+    """
+    found: dict[str, None] = {}
     for name in names:
-        if _form(name)[0] not in FORMATS:
-            wanted = f"{', '.join(FORMATS)}, or in one of these and .gz"
-            raise UsageError(f"{name}: expected a file of traces that ends in {wanted}")
+        found |= dict.fromkeys(_files_of(name))
+    return list(found)
+
+
+def _files_of(name: str) -> list[str]:
+    path = Path(name)
+    if path.is_dir():
+        inside = sorted(str(one) for one in path.iterdir() if one.is_file() and _form(one.name)[0] in FORMATS)
+        if not inside:
+            raise UsageError(
+                f"{name}: expected files of traces in this folder, got none that ends in {_WANTED}"
+            )
+        return inside
+    if glob.has_magic(name) and not path.exists():
+        inside = sorted(one for one in glob.glob(name) if Path(one).is_file())
+        if not inside:
+            raise UsageError(f"{name}: expected files of traces, and no file has such a name")
+        return [one for each in inside for one in _files_of(each)]
+    if _form(name)[0] not in FORMATS:
+        raise UsageError(f"{name}: expected a file of traces that ends in {_WANTED}, or a folder of them")
+    return [name]
 
 
 def _form(name: str) -> tuple[str, bool]:
@@ -145,7 +170,6 @@ def _form(name: str) -> tuple[str, bool]:
 
 def _read_file(name: str, limits: Limits, spool: TraceSpool) -> Iterator[SourceItem]:
     """Keep the spans of a file. Yields an item for each request that cannot be read."""
-    check_names([name])
     form, compressed = _form(name)
     if form == ".json":
         try:

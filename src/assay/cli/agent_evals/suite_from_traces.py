@@ -22,7 +22,7 @@ from assay.protocol.json_types import JSON, is_list
 from assay.results.reasons import is_failing
 from assay.runs.annotations import annotations, case_corrections
 from assay.settings import load
-from assay.traces.trace_files import check_names, trace_items
+from assay.traces.trace_files import files_of, trace_items
 
 FAILING, TAG = "failing", "tag:"
 DRAFT = "  # a draft: what was recorded. Check it, and delete this comment"
@@ -47,9 +47,9 @@ def from_traces(
     limit: int | None,
 ) -> None:
     """Write the suite to a file or to standard output. Notes go to standard error."""
-    check_names(files)
-    validate_output(output, force=force)
     suite_id = _suite_id(name, files[0])
+    files = files_of(files)
+    validate_output(output, force=force)
     if FAILING in only and run is None:
         raise UsageError(
             "--only failing: expected --run with an evaluation of these traces: a run or a file of results"

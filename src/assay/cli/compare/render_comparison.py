@@ -25,9 +25,9 @@ from assay.stats.number_text import case_value
 STYLES = {"improved": "bold green", "regressed": "bold red", "equivalent": "bold cyan"}
 
 
-def show_comparisons(compared: RunComparison) -> None:
-    """Print each comparison with the first run."""
-    several = len(compared.comparisons) > 1
+def show_comparisons(compared: RunComparison, *, names: bool = False) -> None:
+    """Print each comparison with the first run. `names`: say which runs these are, as it does for several."""
+    several = names or len(compared.comparisons) > 1
     for at, pair in enumerate(compared.comparisons):
         if at:
             Page().put("")

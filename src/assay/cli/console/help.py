@@ -20,7 +20,8 @@ FILE is a table, or JSON lines with {"test_case":…,"output":…}, or one docum
 test_cases, outputs and checks. Columns such as question, expected and answer are found by their names; --map names
 others. --contexts reads the same as a FILE with rows, also from standard input, which is '-'. --cases and --outputs are
 read side by side. The extension says whether a file is JSON, JSONL, YAML, CSV or Parquet, also with .gz. `assay init
---table` writes checks for a table.
+--table` writes checks for a table. --traces reads one case per trace or conversation. Given again, it is another window
+of traces, such as this week after last week: each is compared with the first, as `assay compare` does.
 
 \b
 Exit codes:

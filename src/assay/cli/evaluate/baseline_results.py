@@ -15,27 +15,33 @@ from assay.errors import Refusal
 from assay.extras import require
 
 
-class BaselineSink:
-    """
-    A sink of results that keeps their numbers. The baseline is read first, so that a wrong one is refused before the
-    run.
-    """
+class ScoresSink:
+    """A sink of results that keeps their numbers, for a comparison."""
 
-    name = "--baseline"
+    name = "comparison"
 
-    def __init__(self, reference: str) -> None:
-        require("a comparison", "compare")
-        self._baseline = asyncio.run(_read(reference))
-        self._run = RunScores("this run", self._baseline.options)
+    def __init__(self, name: str, read: ReadOptions) -> None:
+        self.scores = RunScores(name, read)
 
     def write(self, line: bytes) -> None:
-        self._run.add(line, self._run.name)
+        self.scores.add(line, self.scores.name)
 
     def flush(self) -> None:
         """Nothing is written to a file."""
 
     def close(self, footer: Any) -> None:
         """The comparison is made after the run."""
+
+
+class BaselineSink(ScoresSink):
+    """The results beside a baseline. It is read first, so that a wrong one is refused before the run."""
+
+    name = "--baseline"
+
+    def __init__(self, reference: str, read: ReadOptions) -> None:
+        require("a comparison", "compare")
+        self._baseline = asyncio.run(_read(reference, read))
+        super().__init__("this run", read)
 
     def document(self) -> dict[str, Any]:
         """The comparison for `--json`, or why there is none."""
@@ -66,11 +72,11 @@ class BaselineSink:
 
     def _compared(self) -> RunComparison | Refusal:
         try:
-            return compare_runs([self._baseline, self._run])
+            return compare_runs([self._baseline, self.scores])
         except Refusal as refusal:
             return refusal
 
 
-async def _read(reference: str) -> RunScores:
+async def _read(reference: str, read: ReadOptions) -> RunScores:
     async with open_sources([reference], ["baseline"], None) as (source,):
-        return await source.scores(ReadOptions())
+        return await source.scores(read)

@@ -61,12 +61,17 @@ def main(options: EvaluateOptions) -> int:
             evaluation = Evaluation(options, resources)
         except UnclearColumns as unclear:
             raise with_commands(unclear, options) from None
-        outcome = _close(evaluation, _run(evaluation))
+        outcome = execute(evaluation)
         outcome = outcome._replace(deliveries=_send(evaluation, outcome))
         _report(evaluation, outcome)
         sent = _report_sending(evaluation, outcome)
-        code = _exit_code(evaluation, outcome)
+        code = exit_code_of(evaluation, outcome)
         return code if sent else ERROR
+
+
+def execute(evaluation: Evaluation) -> Outcome:
+    """Evaluate all cases and close every file."""
+    return _close(evaluation, _run(evaluation))
 
 
 def _run(evaluation: Evaluation) -> Refusal | None:
@@ -194,11 +199,12 @@ def _report_sending(evaluation: Evaluation, outcome: Outcome) -> bool:
 def _report(evaluation: Evaluation, outcome: Outcome) -> None:
     options, footer = evaluation.options, outcome.footer
     if options.json:
-        _print_document(evaluation, outcome)
+        document = document_of(evaluation, outcome)
+        echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
     elif "-" in options.to:
         _print_shortfalls(evaluation, outcome)
     else:
-        _print_tables(evaluation, outcome)
+        print_tables(evaluation, outcome)
     if evaluation.baseline is not None and not options.json:
         files = (name for name in options.to if name.endswith((".jsonl", ".json")))
         results = footer.evaluation_id if options.save else next(files, None)
@@ -209,14 +215,15 @@ def _report(evaluation: Evaluation, outcome: Outcome) -> None:
             f"--max-cost: the cost of {unknown:,} of {spending.calls:,} answers is unknown and not counted"
         )
     _report_repeats(evaluation)
-    _report_error(evaluation, outcome.error)
+    report_error(evaluation, outcome.error)
 
 
-def _print_document(evaluation: Evaluation, outcome: Outcome) -> None:
+def document_of(evaluation: Evaluation, outcome: Outcome) -> dict[str, Any]:
+    """What `--json` prints."""
     from assay.cli.render import check_table  # deferred import: rich loads slowly
 
     options, agent, baseline = evaluation.options, evaluation.agent, evaluation.baseline
-    document: dict[str, Any] = {
+    return {
         **({"partial": _part(evaluation)} if outcome.partial else {}),
         "evaluation_id": outcome.footer.evaluation_id,
         **check_table.summary_of(evaluation.tally, options.ks),
@@ -232,10 +239,10 @@ def _print_document(evaluation: Evaluation, outcome: Outcome) -> None:
         **({"agent": agent.summary()} if agent else {}),
         **({"error": str(outcome.error)} if outcome.error else {}),
     }
-    echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
 
 
-def _print_tables(evaluation: Evaluation, outcome: Outcome) -> None:
+def print_tables(evaluation: Evaluation, outcome: Outcome, *, title: str | None = None) -> None:
+    """Print what a person reads. `title` begins it; without one, the name of the experiment does."""
     from assay.cli.evaluate import report_lines
     from assay.cli.render import check_table  # deferred import: rich loads slowly
     from assay.cli.render.repeats import method_line
@@ -248,7 +255,7 @@ def _print_tables(evaluation: Evaluation, outcome: Outcome) -> None:
         evaluation.tally,
         min_pass_rate=None if outcome.partial else evaluation.bars.overall,
         seconds=outcome.seconds,
-        experiment=footer.experiment.name if footer.experiment and footer.experiment.name else None,
+        experiment=title or (footer.experiment.name if footer.experiment else None) or None,
         ks=options.ks,
     )
     if options.verbose:
@@ -279,7 +286,7 @@ def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
             echo_err(report_lines.bar_line(one))
 
 
-def _report_error(evaluation: Evaluation, error: Refusal | None) -> None:
+def report_error(evaluation: Evaluation, error: Refusal | None) -> None:
     tally = evaluation.tally
     if evaluation.bad_lines.count:
         echo_err(f"{count_of(evaluation.bad_lines.count, 'line')} skipped and not measured")
@@ -316,7 +323,7 @@ def _report_repeats(evaluation: Evaluation) -> None:
     echo_err(message)
 
 
-def _exit_code(evaluation: Evaluation, outcome: Outcome) -> int:
+def exit_code_of(evaluation: Evaluation, outcome: Outcome) -> int:
     from assay.cli.evaluate.report_lines import unmeasured_line  # deferred import: it is loaded by now
 
     tally = evaluation.tally

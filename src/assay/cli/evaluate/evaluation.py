@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -51,10 +51,11 @@ class Evaluation:
     the inputs; nothing has run then.
     """
 
-    def __init__(self, options: EvaluateOptions, resources: ExitStack) -> None:
+    def __init__(self, options: EvaluateOptions, resources: ExitStack, counters: Sequence[Sink] = ()) -> None:
+        """`counters` receive every result, beside the files and the store."""
         self.options, self.settings = options, load(concurrency=options.concurrency)
         _validate(options)
-        self.targets = _targets(options)
+        self.targets, self._counters = _targets(options), counters
         bars = read_bars(options.bars, options.by)
         self.check_seconds = options.timeout or self.settings.limits.check_seconds
         self.services = parts.services(
@@ -117,7 +118,7 @@ class Evaluation:
 
     def _open_sinks(self) -> list[Sink]:
         counters = [one for one in (self.slices, self.baseline) if one is not None]
-        sinks = open_sinks(self.options, self.plan, self.inputs, self.tally, counters)
+        sinks = open_sinks(self.options, self.plan, self.inputs, self.tally, [*counters, *self._counters])
         if self.agent is None and self.options.save:
             from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
 
@@ -267,7 +268,12 @@ def _targets(options: EvaluateOptions) -> "list[Target]":
 
 def _baseline_sink(options: EvaluateOptions) -> "BaselineSink | None":
     if options.baseline is None:
+        if options.standardize_by is not None:
+            raise UsageError(
+                "--standardize-by: expected --baseline, or --traces twice; there is nothing to compare with"
+            )
         return None
     from assay.cli.evaluate.baseline_results import BaselineSink  # deferred import
+    from assay.comparison.sources import CompareOptions, read_options
 
-    return BaselineSink(options.baseline)
+    return BaselineSink(options.baseline, read_options(CompareOptions(standardize_by=options.standardize_by)))

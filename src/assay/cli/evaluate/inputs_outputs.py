@@ -54,6 +54,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     by: list[str] = []
     bars: list[str] = []  # --min-pass-rate
     baseline: str | None = None
+    standardize_by: str | None = None
     allow_errors: bool = False
     resolved_arguments: bool = True
     timings: bool = False
@@ -81,9 +82,16 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     @property
     def inputs(self) -> list[str]:
         """The files that hold test cases or outputs."""
-        return [
-            name for name in (self.request, self.contexts, self.cases, self.outputs, *self.traces) if name
-        ]
+        names = (self.request, self.contexts, self.cases, self.outputs, *self._trace_files)
+        return [name for name in names if name]
+
+    @property
+    def _trace_files(self) -> list[str]:
+        if not self.traces:
+            return []
+        from assay.traces.trace_files import files_of  # deferred import: most runs read no traces
+
+        return files_of(self.traces)
 
 
 class BadLines:

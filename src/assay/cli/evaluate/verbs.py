@@ -26,7 +26,8 @@ def evaluate(
     traces: Annotated[
         list[str] | None,
         typer.Option(
-            help="OTLP file of traces, .json, .jsonl or .pb, also .gz; a case per trace or conversation (repeatable).",
+            help="Traces: an OTLP file (.json, .jsonl, .pb, .gz), a folder or 'a*.jsonl'; given twice, two windows to "
+            "compare.",
             metavar="F",
         ),
     ] = None,
@@ -84,6 +85,13 @@ def evaluate(
     baseline: Annotated[
         str | None,
         typer.Option(help="Run or result file to compare with; see `assay compare`.", metavar="RUN"),
+    ] = None,
+    standardize_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare runs over different cases with the mix of slices by PATH that the first has.",
+            metavar="PATH",
+        ),
     ] = None,
     allow_errors: Annotated[
         bool, typer.Option("--allow-errors", help="Do not exit with 1 when a check was not measured.")
@@ -171,6 +179,7 @@ def evaluate(
         by=by or [],
         bars=min_pass_rate or [],
         baseline=baseline,
+        standardize_by=standardize_by,
         allow_errors=allow_errors,
         resolved_arguments=not no_resolved_arguments,
         timings=timings,
@@ -190,6 +199,10 @@ def evaluate(
         verbose=verbose,
         json=json,
     )
+    if len(options.traces) > 1:
+        from assay.cli.evaluate.compare_windows import compare_windows
+
+        raise typer.Exit(compare_windows(options))
     raise typer.Exit(main(options))
 
 

@@ -94,6 +94,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: Literal["local", "workers"] = "local"  # workers: `assay serve` only serves
     check_modules: list[str] = []
     agent_hosts: list[str] = []  # hosts that agents of tenants may have beside public addresses
+    allow_python_code: bool = False  # checks may bring code, which runs with the rights of this process
     send_explanations: bool = (
         False  # verdicts that `--to` sends have the reasons of checks, which are content
     )

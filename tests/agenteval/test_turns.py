@@ -318,6 +318,12 @@ def test_what_a_host_or_an_agent_cannot_do_is_refused_before_the_run():
     )
     odd = suite(FIXED, checks=[{"type": "vibes", "arguments": {}}])
     assert "x-assay.tasks.t.checks[0].type: there is no check 'vibes'" in plan_refusal(odd, agent())
+    code = suite(
+        FIXED, checks=[{"type": "python_code", "arguments": {"code": "def check(output): return True"}}]
+    )
+    assert "x-assay.tasks.t.checks[0].arguments: expected a host that runs code" in plan_refusal(
+        code, agent()
+    )
 
 
 class Single:

@@ -13,7 +13,9 @@ from assay import jsonpath as paths
 from assay.errors import MalformedPath, PathFault
 from assay.lazy_pattern import lazy_pattern
 from assay.ports import Limits
-from assay.protocol.json_types import is_object, kind_of, preview
+from assay.protocol.evaluation import Check
+from assay.protocol.json_types import is_list, is_object, kind_of, preview
+from assay.protocol.redaction import redact_checks
 
 OPEN, CLOSE = "{{", "}}"
 TEMPLATE_PATH = lazy_pattern(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""", re.DOTALL)
@@ -164,3 +166,13 @@ def unwrap(value: dict[str, Any]) -> tuple[Any, bool]:
     if type(content) not in kinds or (path and not content.startswith("$.")):
         raise ValueError(f"expected {noun} as {name}, got {preview(content) if path else kind_of(content)}")
     return content, not path
+
+
+# How results show arguments.
+
+
+def display_value(value: Any, raw: Any) -> Any:
+    """The value as the caller wrote it. A struct is shown with the defaults of its members, checks without secrets."""
+    if is_list(value) and value and isinstance(value[0], Check):
+        return redact_checks(raw)
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else raw

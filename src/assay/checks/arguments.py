@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
 from assay import jsonpath as paths
-from assay.checks.argument_forms import PromptTemplate, is_check_value, unwrap
+from assay.checks.argument_forms import PromptTemplate, display_value, is_check_value, unwrap
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
 from assay.checks.missing_parts import require_recorded
 from assay.checks.registry import Registry
@@ -49,6 +49,7 @@ class Field(NamedTuple):
     takes: Takes
     literal: bool  # opaque or a template: never a path
     secrets: bool  # it may hold secrets, which results do not show
+    hidden: bool  # results do not show it: the case itself
     required: bool
 
 
@@ -72,7 +73,7 @@ class BoundCheck(Struct, frozen=True):
     literals: dict[str, Any]  # by attribute, typed, defaults included
     displayed_literals: dict[str, Any]  # by wire name, as resolved_arguments shows them
     paths: tuple[PathArgument, ...]
-    order: tuple[str, ...]  # wire names, in the order of the fields
+    order: tuple[str, ...]  # wire names of those that results show, in the order of the fields
     name: str = ""  # FEP-45
 
     @property
@@ -113,7 +114,7 @@ def bind(check: Check, registry: Registry, check_path: str, services: Services |
             default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
             literals[field.attribute] = default
             if default is not UNSET:
-                displayed[field.name] = _display_value(default, default)
+                displayed[field.name] = display_value(default, default)
     problems = _with_step(problems, lambda: checker.validate_literals(literals), checker, check_path)
     if not problems and not path_arguments:
         problems = _with_step(problems, lambda: checker(**literals), checker, check_path)
@@ -128,7 +129,7 @@ def bind(check: Check, registry: Registry, check_path: str, services: Services |
         literals,
         displayed,
         tuple(path_arguments),
-        tuple(field.name for field in fields),
+        tuple(field.name for field in fields if not field.hidden),
         check.name or "",
     )
 
@@ -232,8 +233,8 @@ def _read(
             continue
         try:
             literals[field.attribute] = convert(field, value)
-            display_value = _display_value(literals[field.attribute], value)
-            displayed[field.name] = without_secrets(display_value) if field.secrets else display_value
+            shown = display_value(literals[field.attribute], value)
+            displayed[field.name] = without_secrets(shown) if field.secrets else shown
         except ValueFault as wrong:
             problems += _literal_problems(field, value, f"{path}.{field.name}", wrong)
     return literals, displayed, path_arguments, problems
@@ -358,6 +359,7 @@ def _field(described_field: inspect.Field, info: FieldInfo) -> Field:
         takes,
         literal=bool(extra.get("literal")),
         secrets=bool(extra.get("secrets")),
+        hidden=bool(extra.get("hidden")),
         required=described_field.required,
     )
 
@@ -393,8 +395,3 @@ def _dec_hook(kind: type, value: Any) -> Any:
             return Nodes(value)
         raise ValueError("expected a path, a string that begins with `$.`")
     return value
-
-
-def _display_value(value: Any, raw: Any) -> Any:
-    """The value as the caller wrote it. A struct is shown with the defaults of its members."""
-    return msgspec.to_builtins(value) if isinstance(value, Struct) else raw

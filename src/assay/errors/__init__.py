@@ -40,7 +40,7 @@ All errors.
 `Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
     checks/arguments.py, checks/runner.py     a check: its fields, its construction, its result
-    fep/execution/*                           the same, for checks that wait
+    fep/execution/*, checks/programs/*        the same, for checks that wait, and the code that a check brings
     concurrency/workers/worker_loop.py        a task in a worker process: its exception is its answer
     agents/invocation.py                      an agent and the tools it calls
     pytest_plugin/samples.py                  the same

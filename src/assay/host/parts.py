@@ -52,6 +52,7 @@ def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache:
         limits=settings.limits,
         providers=LazyProviders(lambda: providers(settings, policy, cache=cache)),
         repeats=RepeatCounter() if cache else None,
+        allow_python_code=settings.allow_python_code,
         persists_requests=not policy.trusted,
     )
 

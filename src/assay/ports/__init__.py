@@ -116,6 +116,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     providers: Providers | None = None
     repeats: RepeatCounter | None = None  # of one run; None: nothing is cached
+    allow_python_code: bool = False  # checks may bring code; the operator decides
     persists_requests: bool = False  # requests are stored as they came, so they must not contain secrets
 
     async def close(self) -> None:

@@ -127,6 +127,7 @@ def is_secret(name: str, value: Any) -> bool:
 
 REDACTED = "[REDACTED]"
 CONFIGURATION = frozenset({"provider_config", "model_config"})
+PARTS = "checks"  # of a combination
 
 
 def without_secrets(value: Any) -> Any:
@@ -151,7 +152,7 @@ def redact_checks(checks: Any) -> Any:
     if not is_object(checks) or not is_object(checks.get("arguments")):
         return checks
     arguments = {
-        name: without_secrets(one) if name in CONFIGURATION else one
+        name: without_secrets(one) if name in CONFIGURATION else redact_checks(one) if name == PARTS else one
         for name, one in checks["arguments"].items()
     }
     return {**checks, "arguments": arguments}

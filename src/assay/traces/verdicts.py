@@ -44,7 +44,7 @@ def verdicts_of(result: JSON, run: str, ordinal: int, *, explanations: bool) -> 
                 span_id=str(span),
                 name=name,
                 time=int(datetime.fromisoformat(moment).timestamp() * 1_000_000) * 1_000,
-                by_model=check["check_type"] in JUDGE_TYPES,
+                by_model=_asks_model(check),
                 label=None if passed is None else "pass" if passed else "fail",
                 score=score_of(check) if status == "completed" else None,
                 explanation=_explanation(check, context) if explanations else None,
@@ -53,6 +53,14 @@ def verdicts_of(result: JSON, run: str, ordinal: int, *, explanations: bool) -> 
             )
         )
     return found
+
+
+def _asks_model(check: JSON) -> bool:
+    """Whether a model gave the verdict of a check, or of a part of it."""
+    parts: list[JSON] = (
+        check.get("results", {}).get("parts", []) if check["check_type"] == "combination" else []
+    )
+    return check["check_type"] in JUDGE_TYPES or any(map(_asks_model, parts))
 
 
 def _explanation(check: JSON, context: JSON) -> str:

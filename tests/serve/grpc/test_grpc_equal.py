@@ -40,6 +40,8 @@ CHECKS = st.one_of(
     st.builds(lambda t, e: check("number", text=t, expected=e, absolute=0.5), PATHS, PATHS | NUMBERS),
     st.builds(lambda t, e: check("choice", text=t, expected=[e]), PATHS, st.sampled_from("ABZ")),
     st.builds(lambda m, t, r: check(m, text=t, references=r), st.sampled_from(["f1", "edit_distance", "rouge", "bleu"]), PATHS, PATHS | st.lists(WORDS, min_size=1, max_size=2)),
+    st.builds(lambda t, w: check("combination", checks=[check("contains", text=t, phrases=["a"]), check("exists", path=t)], weights={"exists": w}), PATHS, st.sampled_from([0, 1, 2.5, -1])),
+    st.builds(lambda t: check("python_code", code=t), WORDS),  # refused: the operator does not allow it
     st.builds(lambda t: check("vibes", text=t), WORDS),  # refused
 )  # fmt: skip
 

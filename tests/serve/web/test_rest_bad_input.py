@@ -88,6 +88,7 @@ BODIES = [
     ("no checks at all", json.dumps({"test_cases": ONE["test_cases"], "outputs": ONE["outputs"]}).encode(), "no checks"),
     ("checks that are null, as if absent", json.dumps({**ONE, "checks": None}).encode(), "test_cases[0].checks: there are no checks"),
     ("an unknown check", json.dumps({**ONE, "checks": [{"type": "vibes", "arguments": {}}]}).encode(), "no check 'vibes'"),
+    ("code that the operator does not allow", json.dumps({**ONE, "checks": [{"type": "python_code", "arguments": {"code": "def check(output): return True"}}]}).encode(), "checks[0].arguments: expected a host that runs code"),
     ("a mixture", json.dumps({**ONE, "checks": [CONTAINS, [CONTAINS]]}).encode(), "mixture"),
     ("checks twice", json.dumps(request_of(1) | {"test_cases": [{"id": "a", "input": 1, "checks": []}]}).encode(), "expected checks in this case or in the request, got both"),
     ("another case of that id", json.dumps(request_of(2) | {"test_cases": [{"id": "a", "input": 1}, {"id": "a", "input": 2}]}).encode(), "already the id of another"),

@@ -17,6 +17,7 @@ LISTS = (
     "tool_calls",
     "rubric",
 )  # a value that is not a list is a list of one
+COMBINATION = "combination"
 BESIDE = ("name", "version")  # members that may stand beside the type
 
 
@@ -47,6 +48,8 @@ SHORT_FORMS = {
     "edit_distance": ShortForm("text", "references"),
     "rouge": ShortForm("text", "references"),
     "bleu": ShortForm("text", "references"),
+    COMBINATION: ShortForm(None, "checks"),
+    "python_code": ShortForm(None, "code"),
     "tool_calls": ShortForm(None, "expected"),
     "max_steps": ShortForm(None, "limit"),
     "no_repeated_calls": ShortForm(None, "limit", optional=True),
@@ -78,15 +81,32 @@ def expand_checks(value: Any, path: str) -> tuple[Any, list[Problem]]:
 def _expand(check: Any, path: str) -> tuple[Any, list[Problem]]:
     if isinstance(check, str):
         return {"type": check, "arguments": {}}, []
-    if not is_object(check) or "type" in check or "arguments" in check:
+    if not is_object(check):
         return check, []
+    if "type" in check or "arguments" in check:
+        arguments: Any = check.get("arguments")
+        if check.get("type") != COMBINATION or not is_object(arguments):
+            return check, []
+        written, problems = _parts(arguments, f"{path}.arguments.checks")
+        return {**check, "arguments": written}, problems
     types = [name for name in check if name not in BESIDE]
     if len(types) != 1:
         return check, []
     (kind,) = types
     members = {name: value for name, value in check.items() if name in BESIDE}
     arguments, problems = _arguments(kind, check[kind], f"{path}.{kind}")
+    if kind == COMBINATION:
+        arguments, inner = _parts(arguments, f"{path}.{kind}.checks")
+        problems += inner
     return {"type": kind, "arguments": arguments, **members}, problems
+
+
+def _parts(arguments: dict[str, Any], path: str) -> tuple[dict[str, Any], list[Problem]]:
+    """The arguments of a combination, with the short forms of its parts written out."""
+    if not is_list(arguments.get("checks")):
+        return arguments, []
+    checks, problems = expand_checks(arguments["checks"], path)
+    return {**arguments, "checks": checks}, problems
 
 
 def _arguments(kind: str, value: Any, path: str) -> tuple[dict[str, Any], list[Problem]]:

@@ -21,6 +21,7 @@ from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.kind import TraceWindowKind
 from assay.fep.trace_windows.projects import trace_projects
 from assay.fep.trace_windows.supervisor import TraceIntake
+from assay.fep.trace_windows.verdict_sender import VerdictSender
 from assay.host import parts
 from assay.ports import Services, Store
 from assay.ports.agents import Agents
@@ -52,6 +53,7 @@ async def open_runtime(
     """Open the store and an executor for every kind of run; it adopts the runs that a crashed process left."""
     checks, deps = parts.registry(settings, modules), host_services(settings, settings.server_processes)
     projects = trace_projects(settings.traces, checks, deps)
+    receivers = parts.verdict_receivers(settings)
     async with parts.store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
         kinds = build_kinds(settings, opened, checks, deps)
@@ -66,6 +68,9 @@ async def open_runtime(
         if projects:
             traces = TraceIntake(projects, opened, executor, deps.clock, settings.serving.max_trace_bytes)
             loops.append(supervise("trace windows", traces.run))
+            if receivers:
+                sender = VerdictSender(receivers, opened, deps.clock, explanations=settings.send_explanations)
+                loops.append(supervise("verdicts", sender.run))
         try:
             evaluations = EvaluationService(opened, checks, deps)
             yield Runtime(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from assay.agents.registered import TenantAgents
     from assay.backends.agents.from_settings import ConfiguredAgents
     from assay.fep.planning.plan import Plan
+    from assay.ports.verdicts import VerdictReceiver
     from assay.promotion.service import PromotionService
     from assay.runs.executor import RunExecutor
     from assay.traces.span_receiver import SpanReceiver
@@ -42,6 +43,15 @@ def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
     """The standard checks, those of installed packages, and those that the operator names."""
     named = [from_module(spec) for spec in (*settings.check_modules, *modules)]
     return STANDARD.with_checks([*installed_checkers(), *named])
+
+
+def verdict_receivers(settings: Settings) -> "dict[str, dict[str, VerdictReceiver]]":
+    """Where the verdicts of projects of traces go, by project and by what `to` says."""
+    if not any(one.targets or one.headers for one in settings.traces.values()):
+        return {}
+    from assay.backends.verdicts import from_settings  # deferred import: most hosts send none
+
+    return from_settings.verdict_receivers(settings.traces, os.environ)
 
 
 def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache: bool = False) -> Services:

@@ -201,3 +201,9 @@ class TraceProjectConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     quiet: Duration = "60s"  # without a span, until a trace without a root is scored
     retention: Duration = "0s"  # that spans are kept after they are scored
     tenants: tuple[str, ...] = ()  # that may send; (): all
+    to: str | tuple[str, ...] = ()  # where the verdicts go: otlp=URL or phoenix=URL, one or several
+    headers: Names = {}  # of the requests to `to`, in place of those of variables; `${VARIABLES}` are filled in
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.to,) if isinstance(self.to, str) else self.to

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+import trustme
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
 from assay.backends.verdicts import receiver_of, requests
@@ -290,3 +292,39 @@ def test_verdicts_about_spans_that_phoenix_lacks_are_counted_and_the_others_sent
         phoenix.script = [Answer(404, b"no such route")]
         with pytest.raises(EnvironmentFailure, match="answered 404 no such route"):
             send(f"phoenix={phoenix.url}", verdict())
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    """The files of an authority, of a server at 127.0.0.1 and of a client."""
+    folder, authority = tmp_path_factory.mktemp("papers"), trustme.CA()
+    authority.cert_pem.write_to_path(folder / "authority.pem")
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("client@example.com")
+    client.cert_chain_pems[0].write_to_path(folder / "client.pem")
+    client.private_key_pem.write_to_path(folder / "client.key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.configure_cert(context)
+    return folder, context
+
+
+@pytest.mark.parametrize("wants_client", [False, True])
+def test_verdicts_go_over_tls_to_a_backend_of_an_own_authority(papers, wants_client):
+    folder, context = papers
+    if wants_client:
+        context.load_verify_locations(folder / "authority.pem")
+    context.verify_mode = ssl.CERT_REQUIRED if wants_client else ssl.CERT_NONE
+    trusted = {"OTEL_EXPORTER_OTLP_CERTIFICATE": str(folder / "authority.pem")}
+    own = {
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": str(folder / "client.pem"),
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY": str(folder / "client.key"),
+    }
+    with opened(Receiver(context)) as backend:
+        assert backend.url.startswith("https://")
+        assert send(f"otlp={backend.url}", verdict(), **trusted, **own) is None
+        assert [one["log.record.uid"] for one in backend.events] == ["uid-0"]
+        strangers = [{}, trusted] if wants_client else [{}]
+        for variables in strangers:
+            with pytest.raises(EnvironmentFailure) as failed:
+                send(f"otlp={backend.url}", verdict(1), **variables)
+            assert backend.url in str(failed.value)
+        assert len(backend.events) == 1

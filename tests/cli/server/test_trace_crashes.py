@@ -15,10 +15,14 @@ import httpx
 from assay.auth import keys
 from assay.backends.stores.open import open_store
 from assay.cases.outcomes import RESULTS
+from assay.fep.trace_windows.registry import HOST
+from assay.fep.trace_windows.verdict_sender import SENDER
 from assay.fep.trace_windows.window import windows_of
+from assay.ports import DeleteDocument, Transaction
 from assay.runs.log_reader import read_chunks
 from support.servers.server_group import ServerGroup
 from support.traces.received import model_call, new_trace, request, root
+from support.traces.receivers import Receiver, opened, records_of_protobuf
 from support.waiting import PATIENCE, wait_until
 
 SETTINGS = """
@@ -86,6 +90,9 @@ class Record:
         for window in self.windows():
             if window.run.holder is not None:
                 self._loop.run(self._store.release(window.run.id, window.run.holder))
+        for document in self._loop.run(self._store.documents(HOST, SENDER)):
+            gone = DeleteDocument(tenant=HOST, kind=SENDER, key=document.key, version=None)
+            self._loop.run(self._store.commit(Transaction(documents=[gone])))
 
     def close(self):
         self._loop.run(self._store.close())
@@ -128,3 +135,35 @@ def test_what_a_killed_receiver_has_acknowledged_is_scored_once(zygote, disk, tm
         assert len(acknowledged) > 20
         assert set(found.values()) == {1}
         assert found.total() == record.scored()
+
+
+def test_verdicts_of_a_killed_sender_arrive_and_what_was_acknowledged_is_not_sent_again(
+    zygote, disk, tmp_path, series
+):
+    with (
+        opened(Receiver()) as backend,
+        asyncio.Runner() as loop,
+        contextlib.closing(Record(loop, disk)) as record,
+    ):
+        (tmp_path / "assay.toml").write_text(f'{SETTINGS}to = "otlp={backend.url}"\n')
+        sender, kills = Sender(record.key()), series(1, 10)
+        for number in range(kills):
+            before = backend.asked
+            with life(zygote, tmp_path, disk, [sender]):
+                if not number:
+                    sender.start()
+                wait_until(lambda before=before: backend.asked > before + 2)
+                time.sleep(random.random() / 10)  # the kill comes at any instant
+            record.forget_the_leases()
+        with life(zygote, tmp_path, disk, [sender]):
+            sender.stopped.set()
+            sender.join(PATIENCE)
+            acknowledged = set(sender.acknowledged)
+            wait_until(lambda: acknowledged <= {one["trace"] for one in list(backend.events)})
+        sent = [
+            {one["log.record.uid"] for one in records_of_protobuf(body)} for _, _, body in backend.requests
+        ]
+        again = [at for at, uids in enumerate(sent) if any(uids & other for other in sent[:at])]
+        assert len(again) <= kills  # a batch whose acknowledgement the kill took
+        verdicts = {one["log.record.uid"]: one["trace"] for one in backend.events}
+        assert set(Counter(verdicts.values()).values()) == {1}

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ class Receiver:
     and the body of each that counts, `events` what they hold.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.script: list[Answer] = []
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.asked = 0
@@ -63,7 +64,11 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def receive(self, path: str, kind: str, body: bytes) -> Answer:

@@ -11,19 +11,29 @@ from assay.backends.verdicts.phoenix import PhoenixReceiver
 from assay.errors import UsageError
 from assay.ports.verdicts import VerdictReceiver
 
-RECEIVERS: dict[str, Callable[[str, Mapping[str, str]], VerdictReceiver]] = {
+RECEIVERS: dict[str, Callable[[str, Mapping[str, str], Mapping[str, str] | None], VerdictReceiver]] = {
     "otlp": OtlpReceiver,
     "phoenix": PhoenixReceiver,
 }
 FORMS = ", ".join(form for name in RECEIVERS for form in (name, f"{name}=URL"))
 
 
-def receiver_of(spec: str, environment: Mapping[str, str]) -> VerdictReceiver:
-    """The receiver that `--to` names. The environment has its address, if the spec does not, and its keys."""
+def receiver_of(
+    spec: str,
+    environment: Mapping[str, str],
+    headers: Mapping[str, str] | None = None,
+    *,
+    place: str = "--to",
+) -> VerdictReceiver:
+    """
+    The receiver that `--to` names. The environment has its address, if the spec does not, and its keys.
+
+    `headers` are in place of those of the environment: a key for one backend must not go to another.
+    """
     name, _, url = spec.partition("=")
     if name not in RECEIVERS:
-        raise UsageError(f"--to {spec!r}: expected one of {FORMS}")
+        raise UsageError(f"{place} {spec!r}: expected one of {FORMS}")
     try:
-        return RECEIVERS[name](url, environment)
+        return RECEIVERS[name](url, environment, headers)
     except ValueError as wrong:
-        raise UsageError(f"--to {name}: {wrong}") from None
+        raise UsageError(f"{place} {name}: {wrong}") from None

@@ -32,7 +32,9 @@ Value = str | float
 class OtlpReceiver:
     """A collector, or a backend that takes OTLP logs. `url` is as OTEL_EXPORTER_OTLP_ENDPOINT; "": the variable."""
 
-    def __init__(self, url: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, environment: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> None:
         variables = _Variables(environment)
         protocol = variables.get("PROTOCOL") or PROTOBUF
         if protocol not in (PROTOBUF, JSON_FORM):
@@ -46,7 +48,8 @@ class OtlpReceiver:
         if compression not in ("gzip", "none"):
             raise ValueError(f"OTEL_EXPORTER_OTLP_COMPRESSION: expected gzip or none, got {compression!r}")
         kind = JSON_TYPE if self._json else PROTOBUF_TYPE
-        headers = headers_of(variables.get("HEADERS"), "OTEL_EXPORTER_OTLP_HEADERS")
+        if headers is None:
+            headers = headers_of(variables.get("HEADERS"), "OTEL_EXPORTER_OTLP_HEADERS")
         self._poster = Poster(
             _endpoint(url, variables, environment),
             {**headers, "Content-Type": kind},

@@ -25,11 +25,14 @@ NOT_FOUND = 404
 class PhoenixReceiver:
     """`url` is the address of Phoenix; "": that of the variable."""
 
-    def __init__(self, url: str, environment: Mapping[str, str]) -> None:
-        place = "PHOENIX_CLIENT_HEADERS"
-        headers = headers_of(environment.get(place, ""), place)
-        if key := environment.get("PHOENIX_API_KEY", "").strip():
-            headers["authorization"] = f"Bearer {key}"
+    def __init__(
+        self, url: str, environment: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        if headers is None:
+            place = "PHOENIX_CLIENT_HEADERS"
+            found = headers_of(environment.get(place, ""), place)
+            key = environment.get("PHOENIX_API_KEY", "").strip()
+            headers = found | ({"authorization": f"Bearer {key}"} if key else {})
         parts = urlsplit(url or environment.get("PHOENIX_COLLECTOR_ENDPOINT", "").strip() or USUAL)
         base = parts.path.rstrip("/").removesuffix("/v1/traces")
         # with `sync` the answer comes when the annotations are stored

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from assay.errors import Conflict, EnvironmentFailure
 from assay.ports import PutDocument, Run, Store, Transaction
+from assay.ports.kinds import STANDING
 from assay.ports.verdicts import Verdict, VerdictReceiver
 from assay.traces.verdicts import verdicts_of
 
@@ -49,11 +50,12 @@ async def send_verdicts(
 
     EnvironmentFailure: the receiver did not acknowledge a batch; the next call continues with it.
     """
-    progress = await _Progress.open(store, run, receiver.address)
+    progress = await _Progress.read(store, run, receiver.address)
     sent, batch, covered = progress.sent, list[Verdict](), 0
 
     async def flush() -> None:
         nonlocal covered
+        await progress.take()
         for at in range(0, len(batch), BATCH):
             part = batch[at : at + BATCH]
             rejected = await receiver.send(part)
@@ -80,23 +82,31 @@ async def send_verdicts(
 
 
 class _Progress:
-    """The document. Each sender takes it over, so that of two at once the one that began first stops."""
+    """
+    The document. A sender that has something to send takes it over, so that of two at once the one that began first
+    stops.
+    """
 
     def __init__(self, store: Store, run: Run, key: str, version: int, sent: Sent) -> None:
         self._store, self._run, self._key, self._version = store, run, key, version
-        self.sent = sent
+        self.sent, self._is_taken = sent, False
 
     @classmethod
-    async def open(cls, store: Store, run: Run, address: str) -> "_Progress":
+    async def read(cls, store: Store, run: Run, address: str) -> "_Progress":
         key = f"{run.id}/{hashlib.sha256(address.encode()).hexdigest()[:16]}"
         document = await store.document(run.tenant, KIND, key)
-        ended = "" if run.ended is None else run.ended.isoformat()
+        grows = run.metadata.get(STANDING)  # a window: its end adds nothing
+        ended = "" if grows or run.ended is None else run.ended.isoformat()
         sent = Sent() if document is None else msgspec.json.decode(document.data, type=Sent)
         if sent.ended != ended:
             sent = Sent(ended=ended)
-        opened = cls(store, run, key, 0 if document is None else document.version, sent)
-        await opened.save()
-        return opened
+        return cls(store, run, key, 0 if document is None else document.version, sent)
+
+    async def take(self) -> None:
+        """Take the document over before the first request."""
+        if not self._is_taken:
+            await self.save()
+            self._is_taken = True
 
     async def save(self) -> None:
         document = PutDocument(

@@ -49,6 +49,7 @@ class TraceProject(Struct, frozen=True, kw_only=True):
             quiet=_seconds(config.quiet),
             retention=_seconds(config.retention),
             digest=self.digest,
+            to=config.targets,
         )
 
     @property

@@ -35,6 +35,7 @@ class WindowPlan(Struct, frozen=True, kw_only=True):
     quiet: int
     retention: int
     digest: str  # of the settings of the project
+    to: tuple[str, ...] = ()  # where its verdicts go
 
 
 class WindowCounts(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import pytest
 import assay
 from assay.backends.stores.open import open_store
 from assay.checks import JUDGE_TYPES, STANDARD
+from assay.checks.describe import describe
 from assay.checks.judges import READY_JUDGES
 from assay.checks.judges.ready_judge import ReadyJudge
 from assay.checks.judges.summary_quality import CRITERIA
@@ -18,7 +19,6 @@ from assay.fep.planning.short_checks import expand_checks
 from assay.ports import RunQuery
 from assay.results.reasons import passed_of, reason_of
 from assay.runs.log_reader import read_events
-from assay.serve.fep.catalogue import describe
 from support.canaries import Canaries, record_telemetry
 from support.checks.results_schemas import fits
 from support.models.judges import enter

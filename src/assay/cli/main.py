@@ -72,6 +72,7 @@ SECTIONS: dict[
     "Serve": {
         "serve": "server.serve",
         "worker": "server.worker",
+        "mcp": "coding_agents.mcp",
     },
     "Admin": {
         "admin": {

@@ -58,7 +58,7 @@ All errors.
     cli/main.py                               a bug in assay: reported in one line, without a traceback
     serve/web/handler.py, serve/grpc/handler.py
                                               a bug in assay: answered with the request id, without a traceback
-    serve/fep/catalogue.py                    the fields of a check that have no schema
+    checks/describe.py                        the fields of a check that have no schema
 """
 
 from collections.abc import Iterable, Mapping, Sequence

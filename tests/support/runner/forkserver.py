@@ -141,6 +141,11 @@ class Zygote:
         real = f"import os\nif {module!r} not in sys.argv:\n    os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])\n"
         return self._script("worker", f"{module}:main", real)
 
+    @functools.cached_property
+    def forking_assay(self):
+        """An `assay` that forks the processes of Python it starts."""
+        return self._script("forking-assay", COMMAND, f"sys.executable = {str(self.bin / 'python')!r}\n")
+
     def _script(self, name, target, before=""):
         script = self.folder / name
         script.parent.mkdir(exist_ok=True)

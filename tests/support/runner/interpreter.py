@@ -8,13 +8,17 @@ import types
 
 def main():
     arguments = sys.argv[1:]
+    safe = "-P" in arguments[:1]  # no folder of the caller in front of the path
+    arguments = arguments[safe:]
     while arguments[0] == "-W":  # the zygote itself runs with `-W error`
         arguments = arguments[2:]
     how, *rest = arguments
     if how == "-m":
         name, *rest = rest
         sys.argv = [name, *rest]
-        sys.path.insert(0, os.getcwd())
+        if not safe:
+            sys.path.insert(0, os.getcwd())
+        sys.modules.pop(name, None)  # it has been loaded, and runs once more
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     elif how in ("-c", "-"):
         text = rest.pop(0) if how == "-c" else sys.stdin.read()

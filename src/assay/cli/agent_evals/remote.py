@@ -138,7 +138,7 @@ def _baseline(host: HostClient, reference: str, suite: AgentEvalSuite) -> Baseli
     if reference == "latest":
         filter |= {"name": suite.suite_id, "status": ["completed"]}
     try:
-        return _baseline_run(_card(host, host.find_run(reference, **filter)))
+        return _baseline_run(card_of(host, host.find_run(reference, **filter)))
     except NoRunYet:
         return None
 
@@ -147,7 +147,8 @@ def _baseline_run(card: EvalDetail) -> BaselineRun:
     return BaselineRun(report=card.report, suite_digest=card.suite_digest)
 
 
-def _card(host: HostClient, run: str) -> EvalDetail:
+def card_of(host: HostClient, run: str) -> EvalDetail:
+    """The card of a run there, without its tasks."""
     return _detail(host.request("GET", f"/v1/host/assay/runs/{run}/eval-report?limit=0"))
 
 
@@ -167,7 +168,7 @@ def _follow(host: HostClient, run: str, *, quiet: bool) -> None:
     try:
         for event in host.follow(run):
             if event.type == "eval.started":
-                progress = RunProgress(event.document["payload"]["taskCount"], quiet=quiet)
+                progress = RunProgress(run, event.document["payload"]["taskCount"], quiet=quiet)
             elif progress is not None:
                 progress.add(event.type, msgspec.json.encode(event.document["payload"]))
     except KeyboardInterrupt:
@@ -196,7 +197,7 @@ def _cancel(host: HostClient, run: str) -> None:
 
 
 def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineRun | None) -> int:
-    path, card = f"/v1/host/assay/runs/{run}/eval-report", _card(host, run)
+    path, card = f"/v1/host/assay/runs/{run}/eval-report", card_of(host, run)
     comparison = None if baseline is None else compare(baseline, card.report, card.suite_digest)
     pair = None if baseline is None else compare_reports(baseline.report, card.report)
     summary = None

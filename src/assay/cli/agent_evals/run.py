@@ -310,7 +310,7 @@ async def _resume(evals: EvalRuntime, source: Run, max_cost: float | None) -> Ru
 
 async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
     """Wait until the run ends and show its progress; Ctrl-C cancels the run."""
-    progress = RunProgress(run.metadata["total"], quiet=quiet)
+    progress = RunProgress(run.id, run.metadata["total"], quiet=quiet)
     follower = asyncio.create_task(progress.follow(evals.executor.follow(run.id, run.tenant)))
     try:
         ended = await evals.executor.wait(run.id)

@@ -25,6 +25,7 @@ from assay.cli.console.console import (
     count_of,
     echo,
     echo_err,
+    send,
     width_of,
     wrap,
 )
@@ -180,13 +181,14 @@ MAX_LINES = 60  # a suite with more tasks gets no line per task
 class RunProgress:
     """Counts the events of a run and shows the counts on standard error."""
 
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        self._total, self._quiet = total, quiet
+    def __init__(self, run: str, total: int, *, quiet: bool) -> None:
+        self._run, self._total, self._quiet = run, total, quiet
         self._stream = sys.stderr
         self._is_terminal = self._stream.isatty()
         self._last = time.monotonic()
         self._done = self._passed = self._unmeasured = 0
         self._visible = False
+        self._send()
 
     async def follow(self, events: AsyncIterator[Event | None]) -> None:
         async for event in events:
@@ -199,6 +201,7 @@ class RunProgress:
             scored = msgspec.json.decode(payload, type=EvalScored)
             self._done += 1
             self._passed += scored.passed
+            self._send()
             self._task(
                 "✓" if scored.passed else "✗", scored.task_id, case_value(scored.score), scored.latency_ms
             )
@@ -206,8 +209,14 @@ class RunProgress:
             ended = msgspec.json.decode(payload, type=TrialEnded)
             if ended.score is UNSET:
                 self._unmeasured += 1
+                self._send()
                 self._task("?", ended.task_id, "not measured", UNSET)
         self._show()
+
+    def _send(self) -> None:
+        """Tell a program that started the run."""
+        counts = {"done": self._done + self._unmeasured, "passed": self._passed, "total": self._total}
+        send({"run": self._run, **counts})
 
     def _task(self, mark: str, id: str, score: str, latency: int | msgspec.UnsetType) -> None:
         if self._quiet or not self._is_terminal or self._total > MAX_LINES:

@@ -8,7 +8,9 @@ import time
 import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TextIO
+from typing import Any, TextIO
+
+import msgspec
 
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 from assay.terminal import count_of as count_of
@@ -19,12 +21,33 @@ TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lin
 
 def echo_err(text: str) -> None:
     """Print one line on standard error, after `assay: `."""
-    _print_lines(f"assay: {one_line(text)}", sys.stderr)
+    if not send({"message": one_line(text)}):
+        _print_lines(f"assay: {one_line(text)}", sys.stderr)
 
 
 def echo_err_plain(text: str) -> None:
     """Print one line on standard error."""
-    _print_lines(one_line(text), sys.stderr)
+    if not send({"message": one_line(text)}):
+        _print_lines(one_line(text), sys.stderr)
+
+
+_program: TextIO | None = None  # that started this process and reads its messages and its progress
+
+
+def send_to(program: TextIO) -> None:
+    """Send every message and the progress to a program, a line of JSON each, in place of standard error."""
+    global _program  # noqa: PLW0603  # as standard error, there is one in a process
+    _program = program
+
+
+def send(document: dict[str, Any]) -> bool:
+    """Send a line to the program that started this process. False: a person started it."""
+    if _program is None:
+        return False
+    with suppress(OSError):  # it is gone, and must not end the run
+        _program.write(msgspec.json.encode(document).decode() + "\n")
+        _program.flush()
+    return True
 
 
 def echo_command(text: str, *, to_stderr: bool) -> None:

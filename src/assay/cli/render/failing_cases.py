@@ -63,7 +63,7 @@ class FailingCases(Struct, omit_defaults=True):
     run: str
     status: str
     count: str  # the cases by outcome, in words
-    note: str = NOTE
+    note: str = msgspec.field(default_factory=lambda: NOTE)  # a plain default would be left out
     cases: list[FailingCase] = []
     more: int = 0  # failing cases that are not in the document
     next: str = ""  # the command that writes every result

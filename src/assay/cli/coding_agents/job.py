@@ -1,5 +1,7 @@
 """
-One job of `assay mcp`: the command, in a process of its own. `python -P -m assay.cli.coding_agents.job run suite.yaml …`
+One job of `assay mcp`: the command, in a process of its own.
+
+    python -P -m assay.cli.coding_agents.job run suite.yaml --agent=shop:answer --json
 
 Standard output is what the command prints. Standard error has its messages and its progress, a line of JSON each. What
 agents and checks print is in neither.

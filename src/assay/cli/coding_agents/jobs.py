@@ -17,6 +17,8 @@ from typing import IO, Any
 import msgspec
 from msgspec import Struct
 
+from assay.concurrency.threads import run_blocking
+
 SOON, LATER = 0.02, 0.25  # seconds between two looks at a job
 AT_ONCE, WAITING = 4, 32  # jobs that run, and those that wait for one of them to end
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of a document
@@ -74,13 +76,13 @@ class JobRunner:
             ):
                 given.write(stdin)
                 given.seek(0)
-                process = self._start(arguments, given, out, err)
+                process, ended = self._start(arguments, given, out, err), None
                 try:
-                    return await _end(process, out, _Messages(err, progress))
-                except BaseException:
-                    if not (survives and self.closing):
+                    ended = await _end(process, out, _Messages(err, progress))
+                finally:
+                    if ended is None and not (survives and self.closing):
                         self._stop(process, gently=survives)
-                    raise
+                return ended
         finally:
             self._room.release()
 
@@ -162,7 +164,7 @@ async def _end(process: subprocess.Popen[bytes], out: IO[bytes], messages: _Mess
     out.seek(0)
     data = out.read()
     try:
-        document = await asyncio.to_thread(msgspec.json.decode, data) if data.strip() else None
+        document = await run_blocking(msgspec.json.decode, data) if data.strip() else None
     except msgspec.MsgspecError:
         raise CallRefused("expected a document of the command, got a text that is not JSON") from None
     return Ended(process.returncode, document, messages.texts)

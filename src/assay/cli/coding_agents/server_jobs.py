@@ -1,4 +1,6 @@
-"""The jobs of `assay mcp --server` that read runs there. Their documents are those that the command prints of runs here."""
+"""
+The jobs of `assay mcp --server` that read runs there. Their documents are those that the command prints of runs here.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +34,8 @@ def failures(host: HostClient, given: JSON) -> bytes:
     report = card.report
     unmeasured = len(report.unmeasured)
     failed = report.total - report.passed_count - unmeasured
-    count = f"{count_of(report.total, 'task')}: {report.passed_count:,} passed, {failed:,} failed, {unmeasured:,} not measured"
+    counts = f"{report.passed_count:,} passed, {failed:,} failed, {unmeasured:,} not measured"
+    count = f"{count_of(report.total, 'task')}: {counts}"
     cases = [failing_case(case, card.run_id, options.check) for case in selection.cases]
     document = FailingCases(card.run_id, card.status, count, cases=cases, more=sum(selection.more))
     return bounded(document, given["max_bytes"])

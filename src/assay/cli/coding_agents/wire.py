@@ -3,13 +3,14 @@
 import asyncio
 import os
 import sys
-import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from assay.concurrency.threads import run_blocking, source
 from assay.protocol.json_types import is_object, kind_of
 
 MAX_LINE = 4 * 1024 * 1024  # bytes of a message
@@ -33,7 +34,7 @@ class Wire:
         sys.stdout.flush()
         self._out = os.dup(1)
         os.dup2(2, 1)  # what anything here prints goes to standard error
-        threading.Thread(target=self._read, daemon=True).start()
+        source(os.getpid()).start(self._read)
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while (line := await self._lines.get()) is not None:
@@ -46,7 +47,7 @@ class Wire:
     async def write(self, text: str) -> None:
         """Write whole lines. If the client is gone, nobody misses them."""
         async with self._writing:
-            await asyncio.to_thread(self._write, text.encode())
+            await run_blocking(self._write, text.encode())
 
     async def flush(self) -> None:
         """Every line is written at once."""
@@ -71,15 +72,19 @@ class Wire:
                         break
                     line = rest if long else line + rest
                 self._put(b"[" if long else line)
-        timer = threading.Timer(GRACE, os._exit, (0,))  # if it cannot even write
-        timer.daemon = True
-        timer.start()
+        source(os.getpid()).start(_leave)
         self._loop.call_soon_threadsafe(self._on_close)
         self._put(None)
 
     def _put(self, line: bytes | None) -> None:
         with suppress(RuntimeError):  # the loop has ended
             asyncio.run_coroutine_threadsafe(self._lines.put(line), self._loop).result()
+
+
+def _leave() -> None:
+    """End the process even if the last answers cannot be written, because nobody reads them."""
+    time.sleep(GRACE)
+    os._exit(0)
 
 
 def _problem_of(line: bytes) -> tuple[int, str] | None:

@@ -10,8 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
-import msgspec
-
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 from assay.terminal import count_of as count_of
 
@@ -44,6 +42,8 @@ def send(document: dict[str, Any]) -> bool:
     """Send a line to the program that started this process. False: a person started it."""
     if _program is None:
         return False
+    import msgspec  # deferred import: the help of the command needs none of it
+
     with suppress(OSError):  # it is gone, and must not end the run
         _program.write(msgspec.json.encode(document).decode() + "\n")
         _program.flush()

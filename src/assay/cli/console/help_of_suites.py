@@ -35,13 +35,14 @@ A skill is a text with the commands of one job. A file that was changed is kept,
 """,
     "mcp": """Serve tools to a coding agent over standard input (MCP).
 
-\\b
+\b
     claude mcp add assay -- assay mcp
     assay mcp --read-only
 
 A client starts it in the folder of a project. The tools are validate, run, failures, show_case, try_check, compare,
-gate and list_checks, with the arguments of the commands. Paths lead into this folder, or into those of --allow. Whoever
-calls run or try_check runs code as you do: --read-only leaves them out. A run goes on when the client is gone.
+gate and list_checks, with the arguments of the commands. Paths lead into this folder, or into those of --allow. A
+client that calls run or try_check runs code as you do: --read-only leaves them out. A run goes on when the client is
+gone.
 """,
     "suite show": "Show a suite: its modes, thresholds and tasks.",
     "suite attack": """Write a suite of attacks, from tasks or for an agent.

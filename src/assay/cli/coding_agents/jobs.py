@@ -76,13 +76,12 @@ class JobRunner:
             ):
                 given.write(stdin)
                 given.seek(0)
-                process, ended = self._start(arguments, given, out, err), None
+                process = self._start(arguments, given, out, err)
                 try:
-                    ended = await _end(process, out, _Messages(err, progress))
+                    return await _end(process, out, _Messages(err, progress))
                 finally:
-                    if ended is None and not (survives and self.closing):
+                    if process.returncode is None and not (survives and self.closing):
                         self._stop(process, gently=survives)
-                return ended
         finally:
             self._room.release()
 

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -113,7 +114,12 @@ def redact_text(text: str) -> str:
 
 def safe_name(name: str) -> str:
     """A provider's or model's name for `provider.usage`; `unknown` if it is not a name or looks like a secret."""
-    return name if _NAME.fullmatch(name) and redact_text(name) == name else UNKNOWN
+    return name if _NAME.fullmatch(name) and _is_clean(name) else UNKNOWN
+
+
+@lru_cache(256)  # a run has few models, and names one with each of its calls
+def _is_clean(name: str) -> bool:
+    return redact_text(name) == name
 
 
 def is_secret(name: str, value: Any) -> bool:

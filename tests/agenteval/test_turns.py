@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import assay as library
+from assay.agenteval.results.report import failure_reason
 from assay.agenteval.suites.suite import read_own_suite, read_suite
 from assay.agents.conversation import PROMPT
 from assay.backends.agents.command import CommandAgent
@@ -242,19 +243,44 @@ def test_checks_of_a_task_look_at_any_turn_and_each_must_hold(check, score):
     assert run_suite(agent(), suite(FIXED, checks=[check]))[2].aggregate_score == score
 
 
+JUDGED = {
+    "type": "llm_judge",
+    "arguments": {
+        "prompt": "Is it polite? {{$.output.metadata.turns}}",
+        "response_format": {"type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}}},
+    },
+}  # fmt: skip
+
+
 def test_a_judge_among_the_checks_of_a_task_decides():
-    check = {
-        "type": "llm_judge",
-        "arguments": {
-            "prompt": "Is it polite? {{$.output.metadata.turns}}",
-            "response_format": {"type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}}},
-        },
-    }  # fmt: skip
     for passed in (True, False):
-        summary = run_suite(
-            agent(), suite(FIXED, checks=[check]), judge=lambda _, one=passed: {"passed": one}
-        )[2]
-        assert summary.aggregate_score == float(passed)
+        ended = run_suite(agent(), suite(FIXED, checks=[JUDGED]), judge=lambda _, one=passed: {"passed": one})
+        assert ended[2].aggregate_score == float(passed)
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        ({"type": "tool_calls", "arguments": {"expected": ["find"]}}, "expected a call of find; it called no tool"),
+        (
+            {"type": "regex", "arguments": {"text": "$.output.metadata.turns[1].content", "pattern": "^Bye"}},
+            "expected a match of '^Bye', got ",
+        ),
+        (
+            {"type": "threshold", "arguments": {"value": 4, "min_value": 5}},
+            "expected a number at least 5, got 4",
+        ),
+        (
+            {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"type": "object"}}},
+            "does not match the schema: $: ",
+        ),
+        (JUDGED, "failed"),
+    ],
+    ids=lambda one: one["type"] if isinstance(one, dict) else "",
+)
+def test_a_task_that_a_check_of_its_own_fails_has_the_reason_of_this_check(check, reason):
+    results = run_suite(agent(), suite(FIXED, checks=[check]), judge=lambda _: {"passed": False})[3]
+    assert failure_reason(results[0], 0.7).startswith(reason)
 
 
 @pytest.mark.parametrize("turns", [FIXED, None], ids=["conversation", "one message"])

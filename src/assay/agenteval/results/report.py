@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Container
 from math import fsum
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -11,7 +10,6 @@ from assay.agenteval.planning.run_header import KIND, REPEATED_COST, RESULTS, pa
 from assay.agenteval.results.eval_statistics import open_log, trials_of
 from assay.agenteval.results.safety_report import SafetyFold, SafetyReport
 from assay.agenteval.results.scorecard import Scorecard, SuiteVerdict, verdict_of
-from assay.agenteval.scoring.expected_calls import ExpectedToolCalls
 from assay.agenteval.scoring.safety_records import (
     MODE,
     SAFETY,
@@ -24,7 +22,8 @@ from assay.agenteval.scoring.scoring import reasons
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.event_record import decode_event
-from assay.protocol.json_types import JSON, is_list, is_object
+from assay.protocol.json_types import JSON, is_object
+from assay.results.reasons import passed_of, reason_of
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import Cost, stored_statistics
 from assay.stats.intervals import Method, Rate
@@ -227,33 +226,19 @@ async def reasons_of(
 
 
 def failure_reason(result: JSON, pass_score: float) -> str | None:
-    """Why a result did not pass; None if it passed."""
-    output: JSON = result["execution_context"]["output"]
-    for check in result["check_results"]:
+    """Why a result did not pass; None if it passed. The last check scores; those before it must hold."""
+    context: JSON = result["execution_context"]
+    checks: list[JSON] = result["check_results"]
+    for check in checks:
         if check["status"] != "completed":
             return str(check.get("error", {}).get("message", check["status"]))
-        answer: JSON = check["results"]
-        if answer.get("passed") is False:
-            error = output.get("metadata", {}).get("error")
-            return str(error) if error else _mismatch(check, output["value"])
-        response = answer.get("response")
-        if is_object(response) and check["check_type"] == "llm_judge":
+        response = check["results"].get("response")
+        if check is checks[-1] and check["check_type"] == "llm_judge" and is_object(response):
             return _unmet(result, response, pass_score)
+        if passed_of(check) is not True:
+            error = context["output"].get("metadata", {}).get("error")
+            return str(error) if error else reason_of(check)
     return None
-
-
-def _mismatch(check: JSON, value: Any) -> str:
-    if check["check_type"] == ExpectedToolCalls.type:
-        return str(check["results"]["reason"])
-    arguments = check.get("resolved_arguments", {})
-    expected = arguments.get("expected", arguments.get("phrases", {})).get("value")
-    if check["check_type"] == "json_schema":
-        errors = check["results"].get("errors", [{}])
-        return f"the result does not match the return schema: {errors[0].get('message', '')}"
-    if check["check_type"] == "contains":
-        phrases = ", ".join(map(_shorten, expected)) if is_list(expected) else _shorten(expected)
-        return f"expected a result that contains {phrases}, got {_shorten(value)}"
-    return f"expected {_shorten(expected)}, got {_shorten(value)}"
 
 
 def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
@@ -263,11 +248,6 @@ def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
     if total and fsum(one["weight"] for one, (met, _) in judged if met) / total >= pass_score:
         return None
     return "; ".join(f"not met: {one['criterion']} ({why})" for one, (met, why) in judged if not met)
-
-
-def _shorten(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return repr(text if len(text) <= 80 else f"{text[:79]}…") if isinstance(value, str) else text[:80]
 
 
 class _Outputs(Struct):

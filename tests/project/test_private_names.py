@@ -14,7 +14,7 @@ PUBLIC = {"os._exit", "_replace", "_asdict", "_fields", "_make"}  # documented i
 UVICORN = "uvicorn.protocols.http.httptools_impl"
 
 FRAMEWORKS = (  # members of agents of frameworks: the contract of their adapters needs each of them
-    "_invoke_tool_impl",
+    "_agent_ref", "_invoke_tool_impl",
     "_func", "_afunc", "_wrap_tool_call", "_awrap_tool_call",
     "_cancel_signal", "_interrupt_state", "_invocation_lock", "_model_state",
 )  # fmt: skip

@@ -52,7 +52,11 @@ OWN_ROWS = {  # what one framework has, and others do not
         "a conversation without checkpoints is in its messages",
         "a graph without messages talks by its checkpoints or is refused",
     ),
-    "openai-agents": ("the agent that answered goes on", "a session keeps the conversation of one trial"),
+    "openai-agents": (
+        "the agent that answered goes on",
+        "a session keeps the conversation of one trial",
+        "fixtures of an agent behind a handoff",
+    ),
     "smolagents": ("a code agent keeps its variables in a conversation",),
 }
 

@@ -42,7 +42,7 @@ class OpenAiAgents(Adapter):
         for one in _agents(agent):
             names |= {tool.name for tool in one.tools if isinstance(tool, known.FunctionTool)}
             others |= {tool.name for tool in one.tools if not isinstance(tool, known.FunctionTool)}
-            complete &= not one.mcp_servers and all(isinstance(to, known.Agent) for to in one.handoffs)
+            complete &= not one.mcp_servers and all(_target(to) is not None for to in one.handoffs)
         hosted = f"the model's provider runs {', '.join(sorted(others))}" if others else ""
         return OwnTools(frozenset(names), complete, hosted)
 
@@ -81,8 +81,16 @@ def _agents(agent: Any) -> list[Any]:
         one = left.pop()
         if id(one) not in found:
             found[id(one)] = one
-            left += [to for to in one.handoffs if hasattr(to, "handoffs")]
+            left += [to for to in map(_target, one.handoffs) if to is not None]
     return list(found.values())
+
+
+def _target(to: Any) -> Any:
+    """The agent of a hand-off: itself, or that of `handoff(agent)`. None: it is known when the agent runs."""
+    if hasattr(to, "handoffs"):
+        return to
+    found = getattr(to, "_agent_ref", None)
+    return None if found is None else found()
 
 
 class _Copies:

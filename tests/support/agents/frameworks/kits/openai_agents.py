@@ -6,12 +6,14 @@ from agents import (
     Runner,
     SQLiteSession,
     function_tool,
+    handoff,
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
 
 import assay
-from support.agents.frameworks.contract import talk_of
+from assay.errors import Refusal
+from support.agents.frameworks.contract import raised_by, suite_of, talk_of
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
@@ -51,7 +53,21 @@ async def a_session_keeps_the_conversation_of_one_trial(kit):
         assert result.passed, result
 
 
+async def fixtures_of_an_agent_behind_a_handoff(kit):
+    """`handoff(agent)` is an object of the SDK around the agent."""
+    other = kit.make()
+    other.name, other.tools[0].name = "returns", "parcels"
+    agent = kit.make(handoffs=[handoff(other)])
+    there = [{"tool": "parcels", "response": {"state": "lost"}}]
+    result = await assay.run_suite(suite_of(("call transfer_to_returns {}", "", there)), agent)
+    assert result.status == "completed", result
+    nowhere = suite_of(("say hello", "hello", [{"tool": "weather", "response": 1}]))
+    refused = await raised_by(assay.run_suite(nowhere, agent), Refusal)
+    assert "(boom, orders, parcels, refund)" in refused
+
+
 ROWS = {
+    "fixtures of an agent behind a handoff": fixtures_of_an_agent_behind_a_handoff,
     "the agent that answered goes on": the_agent_that_answered_goes_on,
     "a session keeps the conversation of one trial": a_session_keeps_the_conversation_of_one_trial,
 }

@@ -261,7 +261,10 @@ def test_a_judge_among_the_checks_of_a_task_decides():
 @pytest.mark.parametrize(
     ("check", "reason"),
     [
-        ({"type": "tool_calls", "arguments": {"expected": ["find"]}}, "expected a call of find; it called no tool"),
+        (
+            {"type": "tool_calls", "arguments": {"expected": ["find"]}},
+            "expected a call of find; it called no tool",
+        ),
         (
             {"type": "regex", "arguments": {"text": "$.output.metadata.turns[1].content", "pattern": "^Bye"}},
             "expected a match of '^Bye', got ",

@@ -157,7 +157,62 @@ def test_output_items_become_recorded_outputs(tmp_path, form):
 def test_a_multi_grader_with_a_grader_that_is_no_object_is_named():
     report = ImportReport()
     assert checks_of([{"type": "multi", "graders": {"a": "x"}}], "here", report) == ([], [])
-    assert [one.what for one in report.not_carried] == ["expression of a multi grader", "a grader"]
+    assert [one.what for one in report.not_carried] == ["a grader", "expression of a multi grader"]
+
+
+A = {"type": "string_check", "input": TEXT, "reference": "x", "operation": "ilike"}
+B = {"type": "text_similarity", "input": TEXT, "reference": "xy", "evaluation_metric": "fuzzy_match"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "score"),
+    [("0.5 * a + 0.5 * b", 0.5 + 0.5 * 2 / 3), ("max(a, b) ^ 2", 1), ("min(a, b) - sqrt(a)", 2 / 3 - 1)],
+)
+def test_a_multi_grader_becomes_a_combination_with_its_expression(expression, score):
+    report = ImportReport()
+    multi = {"type": "multi", "name": "both", "calculate_output": expression, "graders": {"a": A, "b": B}}
+    (check,), judges = checks_of([multi], "here", report)
+    assert (check["name"], check["type"], judges, report.not_carried) == ("both", "combination", [], [])
+    result = assay.evaluate_sync([{"id": "a", "input": "?"}], [{"value": "x"}], [check])
+    assert result.results[0].check_results[0].results["score"] == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("multi", "why"),
+    [
+        ({"calculate_output": "a + c", "graders": {"a": A, "b": B}}, "there is no part 'c'; there are a, b"),
+        ({"calculate_output": "__import__(a)", "graders": {"a": A}}, "there is no function '__import__'"),
+        (
+            {"calculate_output": "a", "graders": {"a": A, "b": {"type": "python", "source": "x"}}},
+            "not all of its graders",
+        ),
+        ({"graders": {"a": A}}, "there is no part 'None'"),
+        ({"calculate_output": "a", "graders": {}}, "not all"),
+    ],
+)
+def test_a_multi_grader_whose_expression_is_not_carried_leaves_its_graders(multi, why):
+    report = ImportReport()
+    checks, _ = checks_of([{"type": "multi", **multi}], "here", report)
+    assert [one["name"] for one in checks] == [
+        name for name, one in multi["graders"].items() if one in (A, B)
+    ]
+    assert why in report.not_carried[-1].why
+
+
+def test_a_multi_grader_with_a_judge_is_a_judge():
+    judge = {"type": "score_model", "input": "{{ sample.output_text }}", "range": [0, 1]}
+    multi = {"type": "multi", "calculate_output": "a * b", "graders": {"a": A, "b": judge}}
+    checks, (made,) = checks_of([multi], "here", ImportReport())
+    assert (checks, made["type"]) == ([], "combination")
+
+
+def test_a_python_grader_is_offered_as_a_function():
+    report = ImportReport()
+    code = "def grade(sample, item):\n    return 1.0 if item['label'] in sample['output_text'] else 0.0"
+    checks_of([{"type": "python", "name": "code", "source": code}], "here", report)
+    scope = {}
+    exec(report.functions["assertion_1"], scope)  # a person has read it
+    assert scope["assertion_1"]("It is Rome", {"metadata": {"item": {"label": "Rome"}}}) == 1.0
 
 
 def test_items_without_outputs_are_cases(tmp_path):

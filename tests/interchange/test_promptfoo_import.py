@@ -15,7 +15,16 @@ from assay.interchange.promptfoo_tests import TestChecks
 from assay.interchange.templates import render, resolved
 from assay.ports import Limits
 from support.documents import DOCS
-from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS, result_row, results_document
+from support.interchange.promptfoo_samples import (
+    FILES,
+    TYPES,
+    VERDICTS,
+    WEIGHTED,
+    A,
+    B,
+    result_row,
+    results_document,
+)
 
 
 def write(folder, files):
@@ -49,6 +58,49 @@ def test_a_check_says_what_the_assertion_says(type, more, output, passes):
     assert result.results[0].check_results[0].results["passed"] is passes
 
 
+@pytest.mark.parametrize(("test", "score", "passes"), WEIGHTED)
+def test_a_test_with_weights_and_thresholds_has_the_score_and_verdict_of_promptfoo(test, score, passes):
+    report = ImportReport()
+    checks, judges = TestChecks(report, None).of(
+        {}, ("here", test["assert"]), threshold=test.get("threshold")
+    )
+    assert (judges, report.not_carried) == ([], [])
+    found = (
+        assay.evaluate_sync([{"id": "a", "input": "?"}], [{"value": "abc"}], checks).results[0].check_results
+    )
+    assert all(one.results["passed"] for one in found) is passes
+    if len(found) == 1:  # a set and a check beside it have a verdict each
+        assert found[0].results["score"] == pytest.approx(score)
+
+
+JUDGED = {"type": "llm-rubric", "value": "is kind"}
+LOST = {"type": "javascript", "value": "1"}
+
+
+@pytest.mark.parametrize(
+    ("test", "checks", "judges", "left"),
+    [
+        ({"assert": [A, JUDGED], "threshold": 0.5}, [], ["test"], []),  # one verdict, which needs the judge
+        ({"assert": [A | {"weight": 2}, B, JUDGED]}, ["test"], ["llm-rubric"], ["score of a test"]),
+        ({"assert": [A, LOST], "threshold": 0.5}, ["contains"], [], ["assertion javascript", "threshold of a test"]),
+        ({"assert": [A | {"weight": 2}, LOST]}, ["contains"], [], ["assertion javascript", "weights"]),
+        ({"assert": [A | {"weight": 0}]}, [], [], ["assertion contains"]),
+        ({"assert": [A | {"metricOnly": True}, B]}, ["test"], [], []),
+        ({"assert": [A], "threshold": "0.5"}, ["contains"], [], ["threshold of a test"]),
+        ({"assert": [A | {"weight": -1}, B]}, ["contains"], [], ["assertion contains"]),
+        ({"assert": [{"type": "assert-set", "assert": [A, LOST], "threshold": 0.5}, B]}, ["contains"], [], ["assertion javascript", "assertion assert-set"]),
+        ({"assert": [{"type": "assert-set", "assert": [A, B]}, B]}, ["contains", "contains #2", "contains #3"], [], []),
+        ({"assert": [{"type": "assert-set", "assert": 3}]}, [], [], ["assert"]),
+        ({"assert": [A] * 101, "threshold": 1}, [f"contains{f' #{at}' if at > 1 else ''}" for at in range(1, 102)], [], ["threshold of a test"]),
+    ],
+)  # fmt: skip
+def test_what_of_weights_and_thresholds_is_not_carried_is_named(test, checks, judges, left):
+    report = ImportReport()
+    found = TestChecks(report, None).of({}, ("here", test["assert"]), threshold=test.get("threshold"))
+    assert [[one["name"] for one in group] for group in found] == [checks, judges]
+    assert [one.what for one in report.not_carried] == left
+
+
 def test_every_type_of_promptfoo_is_in_the_table_and_on_the_page():
     assert sorted(ASSERTIONS) == sorted(TYPES)
     page = (DOCS / "import.md").read_text()
@@ -60,7 +112,8 @@ def test_every_type_of_promptfoo_is_in_the_table_and_on_the_page():
 def test_an_assertion_for_a_model_becomes_a_judge(type):
     assertion = {"type": type, "value": "is {{city}}"}
     checks, judges, report = made_of(assertion, {"context": "Rome is in Italy."})
-    assert (len(judges), checks, report.not_carried) == (1, [], [])
+    assert (len(judges), checks) == (1, [])
+    assert [one.what for one in report.not_carried] == ["the choice of select-best"] * (type == "select-best")
     assay.STANDARD.find(judges[0]["type"], None)
 
 
@@ -87,7 +140,6 @@ def test_what_has_no_equal_is_named_with_its_place_and_reason(prefix, type):
         ({"type": "latency", "threshold": "5"}, "no number"),
         ({"type": "regex", "value": "("}, "none of Python's"),
         ({"type": "regex", "value": r"\p{L}"}, r"\p"),
-        ({"type": "not-is-json"}, "does not pass"),
         ({"type": "word-count", "value": {"max": 10**9}}, "5,000"),
         ({"type": "promptfoo:redteam:pii"}, "suite attack"),
         ({"type": "made-up"}, "no such type"),
@@ -123,7 +175,7 @@ def test_a_configuration_becomes_a_case_for_each_test_and_prompt(tmp_path):
     }
     names = [[check["name"] for check in one.checks] for one in cases[::2]]
     assert names == [
-        ["polite", "icontains"],
+        ["test"],
         ["polite", "contains", "contains #2"],
         ["polite", "contains", "contains #2"],
         ["polite", "contains"],
@@ -135,9 +187,9 @@ def test_a_configuration_becomes_a_case_for_each_test_and_prompt(tmp_path):
     assert [check["type"] for check in cases[6].judges] == ["semantic_similarity"]
     assert left(report) == {
         "providers": ("promptfooconfig.yaml: providers", "name the system with --agent"),
-        "weight": (
-            "promptfooconfig.yaml: tests[0].assert[0]",
-            "weights count in promptfoo's score only; the check counts once",
+        "score of a test": (
+            "promptfooconfig.yaml: tests[0]",
+            "checks and judges have scores of their own",
         ),
         "provider of a judge": (
             "promptfooconfig.yaml: tests[0].assert[1]",

@@ -10,7 +10,7 @@ from assay.interchange.formats import format_named, recognise
 from assay.interchange.imported import ImportReport
 from assay.ports import Limits
 from support.agents.frameworks.environments import NotMade
-from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS
+from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS, WEIGHTED
 from support.interchange.tools import INSPECT, PYDANTIC, promptfoo_folder, run_promptfoo, run_python
 
 
@@ -60,6 +60,20 @@ def test_promptfoo_says_what_the_table_says(tmp_path):
     for one, passes in zip(cases, verdicts, strict=True):
         result = assay.evaluate_sync([one.case], [one.output], one.checks)
         assert result.results[0].check_results[0].results["passed"] == bool(passes), one
+
+
+def test_promptfoo_weighs_as_the_table_says(tmp_path):
+    tests = [{"vars": {"n": at}, "providerOutput": "abc"} | test for at, (test, *_) in enumerate(WEIGHTED)]
+    document = {"prompts": ["{{n}}?"], "providers": ["echo"], "tests": tests}
+    (tmp_path / "promptfooconfig.json").write_text(json.dumps(document))
+    made(run_promptfoo, tmp_path)
+    cases, report = imported(tmp_path / "out.json")
+    assert report.not_carried == []
+    cases.sort(key=lambda one: int(one.case["id"].removeprefix("test-")))
+    scores = [one.output["metadata"]["recorded"]["scores"] for one in cases]
+    assert [(one["score"], one["pass"]) for one in scores] == [
+        (pytest.approx(score), int(passes)) for _, score, passes in WEIGHTED
+    ]
 
 
 def test_a_configuration_and_its_results_have_the_same_cases(tmp_path):

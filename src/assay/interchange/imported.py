@@ -1,7 +1,7 @@
 """The neutral form between the files of another tool and those that assay takes."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
 
+MOST_FUNCTIONS, LONGEST_FUNCTION = 100, 100_000
 LISTED = 1_000  # parts that were not carried, one by one; all of them are counted
 LONGEST = 300  # characters of a text in the report
 
@@ -48,6 +49,7 @@ class ImportReport:
         self.not_carried: list[NotCarried] = []
         self.counts: Counter[tuple[str, str]] = Counter()  # of what was not carried: what and why
         self.first: dict[tuple[str, str], str] = {}  # and the first place of each
+        self._offered: set[str] = set()
         self.functions: dict[
             str, str
         ] = {}  # source code that a person may accept: the name of a check and its text
@@ -67,6 +69,15 @@ class ImportReport:
         self.first.setdefault(kind, place[:LONGEST])
         if len(self.not_carried) < LISTED:
             self.not_carried.append(NotCarried(place[:LONGEST], what, why))
+
+    def offer(self, write: Callable[[str, str, str], str], code: Any, place: str) -> None:
+        """Keep source code for a person to read. `write` makes a file of its name, the code and its place."""
+        if not isinstance(code, str) or code in self._offered or len(code) > LONGEST_FUNCTION:
+            return
+        if len(self._offered) < MOST_FUNCTIONS:
+            self._offered.add(code)
+            name = f"assertion_{len(self._offered)}"
+            self.functions[name] = write(name, code, place)
 
     def document(self) -> JSON:
         """For `import.json`."""

@@ -1,11 +1,18 @@
 """The graders of OpenAI Evals as checks. Templates name members of the item or of the sample, and become paths."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
+from assay.checks.checker import InvalidArgument
+from assay.checks.programs.combination import rule_of
+from assay.errors import InvalidRequest
 from assay.interchange.imported import CannotCarry, ImportReport, listed
 from assay.interchange.made_checks import OUTPUT, At, check, named
+from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON, is_list, is_object
 
 ITEM = "$.test_case.metadata.item"
@@ -155,15 +162,37 @@ JUDGES = frozenset(("llm_judge", "semantic_similarity"))
 
 def checks_of(graders: list[Any], place: str, report: ImportReport) -> tuple[list[JSON], list[JSON]]:
     """The checks and the judges of the testing criteria."""
-    checks: list[tuple[str, JSON]] = []
-    judges: list[tuple[str, JSON]] = []
-    for at, name, grader in _flat(graders, place, report, 0):
+    made = _checks(graders, place, report, 0)
+    judges = [judged for *_, judged in made]
+    groups = (
+        [(name, one) for (name, one, _), judge in zip(made, judges, strict=True) if judge is wanted]
+        for wanted in (False, True)
+    )
+    checks, judged = (named(group) for group in groups)
+    return checks, judged
+
+
+def _checks(graders: list[Any], place: str, report: ImportReport, depth: int) -> list[tuple[str, JSON, bool]]:
+    """A name, a check and whether it asks a model, for each grader that is carried."""
+    found: list[tuple[str, JSON, bool]] = []
+    for number, grader in enumerate(graders):
+        at = f"{place}[{number}]"
+        if number >= MOST_GRADERS or depth >= DEEPEST:
+            report.leave(
+                at, "graders", f"there are more than {MOST_GRADERS}, or nested more than {DEEPEST} deep"
+            )
+            return found
         kind = grader.get("type") if is_object(grader) else None
+        name = str((grader.get("name") if is_object(grader) else None) or "")
+        if is_object(grader) and kind == "multi":
+            found += _multi(name, grader, at, report, depth)
+            continue
         try:
             if not is_object(grader) or not isinstance(kind, str):
                 raise CannotCarry("it has no type")
             if kind == "python":
-                raise CannotCarry("code is not run")
+                report.offer(_function, grader.get("source"), at)
+                raise CannotCarry("code is not run; it is offered as a function to accept by hand")
             if kind not in GRADERS:
                 raise CannotCarry("there is no such grader")
             made = GRADERS[kind](grader)
@@ -173,28 +202,52 @@ def checks_of(graders: list[Any], place: str, report: ImportReport) -> tuple[lis
         if grader.get("model"):
             report.leave(at, "model of a grader", "the judge asks your model; see [models] in assay.toml")
         report.carry(f"grader {kind}: {made['type']}")
-        (judges if made["type"] in JUDGES else checks).append((name, made))
-    return named(checks), named(judges)
+        found.append((name, made, made["type"] in JUDGES))
+    return found
 
 
-def _flat(graders: list[Any], place: str, report: ImportReport, depth: int) -> Iterator[tuple[str, str, Any]]:
-    """The graders with places and names. Those of a `multi` are checks of their own; its expression is named."""
-    for number, one in enumerate(graders):
-        at = f"{place}[{number}]"
-        if number >= MOST_GRADERS or depth >= DEEPEST:
-            report.leave(
-                at, "graders", f"there are more than {MOST_GRADERS}, or nested more than {DEEPEST} deep"
-            )
-            return
-        if not is_object(one) or one.get("type") != "multi":
-            name = one.get("name") if is_object(one) else None
-            yield at, str(name or ""), one
-            continue
-        report.leave(at, "expression of a multi grader", "its graders are checks of their own")
-        inner = one.get("graders")
-        inner_list = (
-            [{"name": name, **part} if is_object(part) else part for name, part in inner.items()]
-            if is_object(inner)
-            else listed(one, "graders")
+def _multi(
+    name: str, grader: JSON, place: str, report: ImportReport, depth: int
+) -> list[tuple[str, JSON, bool]]:
+    """One check with the expression of a multi grader; its graders alone if one of them is not carried."""
+    inner = grader.get("graders")
+    parts: list[Any] = (
+        [part | {"name": own} if is_object(part) else part for own, part in inner.items()]
+        if is_object(inner)
+        else listed(grader, "graders")
+    )
+    found = _checks(parts, f"{place}.graders", report, depth + 1)
+    expression = grader.get("calculate_output")
+    try:
+        if len(found) < len(parts) or not parts:
+            raise CannotCarry("not all of its graders are carried; the others are checks of their own")
+        made = check(
+            "combination", checks=named([(own, one) for own, one, _ in found]), expression=expression
         )
-        yield from _flat(inner_list, f"{at}.graders", report, depth + 1)
+        try:
+            rule_of(msgspec.convert(made["arguments"]["checks"], list[Check]), UNSET, str(expression))
+        except (InvalidArgument, InvalidRequest) as wrong:
+            raise CannotCarry(f"{wrong}; its graders are checks of their own") from None
+    except CannotCarry as why:
+        report.leave(place, "expression of a multi grader", str(why))
+        return found
+    report.carry("grader multi: combination")
+    return [(name, made, any(judged for *_, judged in found))]
+
+
+def _function(name: str, code: str, place: str) -> str:
+    """The source of a grader in Python as a function of a file of its own."""
+    about = re.sub(r"[^ -~]|[\\\"]", "?", place)
+    return "\n".join(
+        (
+            f'"""The python grader at {about}. It has not been read yet: it runs as your own code."""',
+            "",
+            code.strip("\n"),
+            "",
+            "",
+            f"def {name}(output, test_case):",
+            '    sample = {"output_text": output}',
+            '    return float(grade(sample, test_case["metadata"]["item"]))',
+            "",
+        )
+    )

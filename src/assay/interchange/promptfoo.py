@@ -11,7 +11,7 @@ from assay.interchange.own_files import CODE, SCHEME, OwnFiles
 from assay.interchange.promptfoo_prompts import Prompt, prompts_of
 from assay.interchange.promptfoo_results import PromptfooResults
 from assay.interchange.promptfoo_table import test_of_row
-from assay.interchange.promptfoo_tests import THRESHOLD, TestChecks, combinations
+from assay.interchange.promptfoo_tests import TestChecks, combinations
 from assay.interchange.sources import Candidate, item_of
 from assay.interchange.templates import render_inside
 from assay.ports import Limits
@@ -110,7 +110,8 @@ class _Configuration:
         options = members(defaults, "options") | members(test, "options")
         inherited = None if options.get("disableDefaultAsserts") is True else defaults.get("assert")
         general = f"{self._name}: defaultTest", inherited
-        checks, judges = self._checks.of(variables, general, (place, test.get("assert")))
+        threshold = test.get("threshold", defaults.get("threshold"))
+        checks, judges = self._checks.of(variables, general, (place, test.get("assert")), threshold=threshold)
         wanted = test.get("prompts") or defaults.get("prompts")
         for prompt in prompts:
             if is_list(wanted) and prompt.label not in wanted:
@@ -245,8 +246,6 @@ class _Configuration:
         for member, value in document.items():
             if member not in carried and value not in (None, [], {}, False):
                 self._report.leave(start + member, member, _WHY.get(member, _OTHERWISE))
-        if document.get("threshold") is not None:
-            self._report.leave(f"{start}threshold", "threshold of a test", THRESHOLD)
         for member in members(document, "options"):
             if member not in _OPTIONS:
                 self._report.leave(

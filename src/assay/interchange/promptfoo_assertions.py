@@ -88,11 +88,16 @@ def _contains(phrases: list[str], *, negate: bool, case_sensitive: bool) -> JSON
     return check("contains", text=OUTPUT, phrases=phrases, **more)
 
 
+def _negated(made: JSON, number: str = "") -> JSON:
+    """A check that passes if this one does not."""
+    weights: JSON = {"weights": {number: 1}} if number else {}
+    return check("combination", checks=[made], threshold={"max_value": 0}, **weights)
+
+
 def _equals(one: Assertion) -> JSON:
     if is_list(one.value) or is_object(one.value):
-        if one.inverse:
-            raise CannotCarry("json_match with `parse` does not pass for a text that is no JSON")
-        return check("json_match", actual=OUTPUT, expected=one.value, parse="json")
+        made = check("json_match", actual=OUTPUT, expected=one.value, parse="json")
+        return _negated(made) if one.inverse else made
     more = {"negate": True} if one.inverse else {}
     return check("exact_match", actual=OUTPUT, expected=as_text(one.value), **more)
 
@@ -129,8 +134,6 @@ def _pattern(one: Assertion) -> JSON:
 
 
 def _is_json(one: Assertion) -> JSON:
-    if one.inverse:
-        raise CannotCarry("json_schema with `parse` does not pass for a text that is no JSON")
     schema = one.value
     if isinstance(schema, str):  # promptfoo reads it as YAML
         try:
@@ -141,7 +144,8 @@ def _is_json(one: Assertion) -> JSON:
         raise CannotCarry("its schema is no object")
     if schema:
         schema = schema if "$schema" in schema else {"$schema": DRAFT, **schema}
-    return check("json_schema", value=OUTPUT, schema=schema or {}, parse="json")
+    made = check("json_schema", value=OUTPUT, schema=schema or {}, parse="json")
+    return _negated(made) if one.inverse else made
 
 
 def _bound(member: str) -> Callable[[Assertion], JSON]:
@@ -179,12 +183,11 @@ def _word_count(one: Assertion) -> JSON:
 
 
 def _levenshtein(one: Assertion) -> JSON:
-    if one.inverse:
-        raise CannotCarry("edit_distance has no negation")
     most = 5 if one.threshold is None else floor(one.threshold)
     if most < 0:
         raise CannotCarry("its threshold is below 0")
-    return check("edit_distance", text=OUTPUT, references=[_text(one)], max_distance=most)
+    made = check("edit_distance", text=OUTPUT, references=[_text(one)], max_distance=most)
+    return _negated(made, "edit_distance.passed") if one.inverse else made
 
 
 def _similar(metric: str) -> Callable[[Assertion], JSON]:
@@ -236,7 +239,9 @@ def _insensitive(make: Callable[..., JSON]) -> Callable[[Assertion], JSON]:
 
 
 ASSERTIONS: dict[str, Row] = {
-    "equals": Row("exactly", "exact_match; json_match for a list or an object", _equals),
+    "equals": Row(
+        "exactly", "exact_match; json_match for a list or an object, in a combination for `not-`", _equals
+    ),
     "contains": Row("exactly", "contains", _contains_one),
     "icontains": Row("exactly", "contains", _insensitive(_contains_one)),
     "contains-all": Row("exactly", "contains; regex for `not-`", _contains_all),
@@ -245,12 +250,14 @@ ASSERTIONS: dict[str, Row] = {
     "icontains-any": Row("exactly", "regex; contains for `not-`", _insensitive(_contains_any)),
     "starts-with": Row("exactly", "regex", _starts_with),
     "regex": Row("exactly", "regex, translated from JavaScript", _pattern),
-    "is-json": Row("exactly", "json_schema, which also reads JSON in a fenced block", _is_json),
+    "is-json": Row(
+        "exactly", "json_schema, which also reads JSON in a fenced block; combination for `not-`", _is_json
+    ),
     "word-count": Row("exactly", "regex", _word_count),
     "cost": Row("exactly", "threshold of cost_usd", _bound("cost_usd")),
     "latency": Row("exactly", "threshold of latency_ms", _bound("latency_ms")),
     "finish-reason": Row("exactly", "exact_match", _finish_reason),
-    "levenshtein": Row("exactly", "edit_distance", _levenshtein),
+    "levenshtein": Row("exactly", "edit_distance; combination for `not-`", _levenshtein),
     "similar": Row("as a judge", "semantic_similarity with an embedding of yours", _similar("cosine")),
     "similar:cosine": Row("as a judge", "semantic_similarity", _similar("cosine")),
     "similar:dot": Row("as a judge", "semantic_similarity", _similar("dot")),
@@ -262,7 +269,11 @@ ASSERTIONS: dict[str, Row] = {
     "model-graded-factuality": Row("as a judge", "correctness", _judge("correctness", "reference")),
     "answer-relevance": Row("as a judge", "answer_relevance", _judge("answer_relevance")),
     "context-faithfulness": Row("as a judge", "faithfulness to the variable `context`", _faithfulness),
-    "select-best": Row("not carried", "it compares systems: use `assay compare`, or the judge pairwise"),
+    "select-best": Row(
+        "as a judge",
+        "rubric with its criterion for each output; `assay compare` says which system is best",
+        _rubric,
+    ),
     "max-score": Row("not carried", "it compares systems: use `assay compare`"),
     "javascript": Row("not carried", CODE),
     "python": Row("not carried", f"{CODE}; it is offered as a function to accept by hand"),
@@ -271,17 +282,21 @@ ASSERTIONS: dict[str, Row] = {
     "human": Row("not carried", "a person decides: use `assay annotate`"),
     "agent-rubric": Row("not carried", "its judge is an agent with tools"),
     "search-rubric": Row("not carried", "its judge searches the web"),
-    "bleu": Row("not carried", "promptfoo's own smoothing has no equal here"),
+    "bleu": Row(
+        "not carried", "promptfoo's own tokens and smoothing have no equal; the check bleu has other scores"
+    ),
     "gleu": Row("not carried", "there is no such check"),
     "meteor": Row("not carried", "there is no such check"),
-    "rouge-n": Row("not carried", "promptfoo's own tokens have no equal here"),
+    "rouge-n": Row("not carried", "promptfoo's own tokens have no equal; the check rouge has other scores"),
     "classifier": Row("not carried", "it needs a model of a provider of promptfoo"),
     "moderation": Row("not carried", "it needs a service of a provider"),
     "guardrails": Row("not carried", "it needs what a provider answered beside the output"),
     "pi": Row("not carried", "it needs a service of a provider"),
     "perplexity": Row("not carried", "it needs probabilities of tokens"),
     "perplexity-score": Row("not carried", "it needs probabilities of tokens"),
-    "contains-json": Row("not carried", "there is no check that finds JSON anywhere in a text"),
+    "contains-json": Row(
+        "not carried", "promptfoo repairs the JSON that it finds in a text, and no check does"
+    ),
     "is-html": Row("not carried", "there is no such check"),
     "contains-html": Row("not carried", "there is no such check"),
     "is-xml": Row("not carried", "there is no such check"),

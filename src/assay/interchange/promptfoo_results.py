@@ -8,7 +8,7 @@ import msgspec
 
 from assay.interchange.imported import Imported, ImportReport, listed, members, recorded, without_nulls
 from assay.interchange.promptfoo_prompts import messages_of
-from assay.interchange.promptfoo_tests import THRESHOLD, TestChecks
+from assay.interchange.promptfoo_tests import TestChecks
 from assay.protocol.json_types import JSON, is_object
 
 COMPONENTS = 100  # recorded verdicts of one output
@@ -27,9 +27,9 @@ class PromptfooResults:
             return
         test = members(row, "testCase")
         variables = members(row, "vars") or members(test, "vars")
-        checks, judges = self._checks.of(variables, (f"{place}.testCase", test.get("assert")))
-        if test.get("threshold") is not None:
-            self._report.leave(f"{place}.testCase.threshold", "threshold of a test", THRESHOLD)
+        checks, judges = self._checks.of(
+            variables, (f"{place}.testCase", test.get("assert")), threshold=test.get("threshold")
+        )
         prompt, provider = members(row, "prompt"), row.get("provider")
         system = (provider.get("label") or provider.get("id")) if is_object(provider) else provider
         label = str(prompt.get("label") or prompt.get("raw") or "")

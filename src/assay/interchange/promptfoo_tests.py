@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from itertools import chain, product
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from assay.interchange.imported import CannotCarry, ImportReport
-from assay.interchange.made_checks import named
+from assay.interchange.made_checks import check, named
 from assay.interchange.own_files import CODE, SCHEME, OwnFiles
 from assay.interchange.promptfoo_assertions import ASSERTIONS, Assertion, base_type
 from assay.interchange.templates import render, resolved
 from assay.protocol.json_types import JSON, is_list, is_object
 
 MOST_COMBINATIONS = 10_000  # of the values of the variables of one test
-MOST_FUNCTIONS = 100
-THRESHOLD = "a case passes if all of its checks pass"
+MOST_PARTS = 100
+SET = "assert-set"
 _RED_TEAM = "promptfoo:redteam:"
 
 
@@ -39,6 +39,50 @@ def combinations(variables: JSON, files: OwnFiles | None) -> Iterator[JSON]:
         yield resolved(filled)
 
 
+class Part(NamedTuple):
+    """The check of an assertion, how much it counts, and by which member of its answer."""
+
+    name: str
+    judged: bool
+    check: JSON
+    weight: float = 1
+    member: str = ""
+    place: str = ""
+    what: str = ""
+
+
+def _all(*lists: Any) -> Iterator[Any]:
+    """The assertions of some lists; what is no list has none."""
+    return (one for found in lists if is_list(found) for one in found)
+
+
+def _is_weighted(assertion: Any) -> bool:
+    """Whether an assertion counts otherwise than once, or is a set with a rule of its own."""
+    if not is_object(assertion):
+        return False
+    inner = assertion.get("type") == SET and any(map(_is_weighted, _all(assertion.get("assert"))))
+    own = assertion.get("type") == SET and assertion.get("threshold") is not None
+    return inner or own or assertion.get("weight") not in (None, 1) or assertion.get("metricOnly") is True
+
+
+def _weight(assertion: Any) -> float:
+    weight = assertion.get("weight") if is_object(assertion) else None
+    if is_object(assertion) and assertion.get("metricOnly") is True:
+        return 0
+    if weight is None:
+        return 1
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < 1e300:
+        raise CannotCarry("its weight is no number of at least 0")
+    return weight
+
+
+def _split(parts: list[Part]) -> tuple[list[JSON], list[JSON]]:
+    """Checks that need no model, and judges."""
+    groups = ([(one.name, one.check) for one in parts if one.judged is judged] for judged in (False, True))
+    checks, judges = (named(group) for group in groups)
+    return checks, judges
+
+
 class TestChecks:
     """Makes the checks of tests, and notes what it cannot carry."""
 
@@ -46,44 +90,101 @@ class TestChecks:
 
     def __init__(self, report: ImportReport, files: OwnFiles | None) -> None:
         self._report, self._files = report, files
-        self._functions: dict[str, str] = {}
 
-    def of(self, variables: JSON, *places: tuple[str, Any]) -> tuple[list[JSON], list[JSON]]:
+    def of(
+        self, variables: JSON, *places: tuple[str, Any], threshold: Any = None
+    ) -> tuple[list[JSON], list[JSON]]:
         """The checks and the judges of a test, from the lists of assertions at some places."""
-        checks: list[tuple[str, JSON]] = []
-        judges: list[tuple[str, JSON]] = []
-        for at, assertion in chain.from_iterable(self._flat(one, place) for place, one in places):
+        parts: list[Part] = []
+        lost = 0
+        nested = threshold is not None or any(map(_is_weighted, _all(*(one for _, one in places))))
+        for place, assertions in places:
+            found, missing = self._parts(assertions, place, variables, nested=nested)
+            parts += found
+            lost += missing
+        place = places[-1][0]
+        if threshold is not None:
             try:
-                name, how, made = self._check(assertion, variables, at)
+                return _split([self._whole(parts, lost, threshold)])
             except CannotCarry as why:
-                what = assertion.get("type") if is_object(assertion) else None
-                self._report.leave(
-                    at, f"assertion {what}" if isinstance(what, str) else "an assertion", str(why)
+                self._report.leave(f"{place}.threshold", "threshold of a test", str(why))
+        if threshold is None and not lost:
+            groups = [[one for one in parts if one.judged is judged] for judged in (False, True)]
+            weighted = [any(one.weight != 1 for one in group) for group in groups]
+            if any(weighted) and all(groups):
+                self._report.leave(place, "score of a test", "checks and judges have scores of their own")
+            parts = []
+            for group, heavy in zip(groups, weighted, strict=True):
+                parts += (
+                    [self._whole(group, 0, None)] if heavy and any(one.weight for one in group) else group
                 )
-                continue
-            self._report.carry(f"assertion {assertion['type']}: {made['type']}")
-            (judges if how == "as a judge" else checks).append((name, made))
-        return named(checks), named(judges)
+        elif any(one.weight != 1 for one in parts):
+            self._report.leave(
+                place, "weights", "an assertion of the test is not carried; each check counts once"
+            )
+        for one in parts:
+            if not one.weight:
+                self._report.leave(one.place, one.what, "its weight is 0: it always passes")
+        return _split([one for one in parts if one.weight])
 
-    def _flat(self, assertions: Any, place: str) -> Iterator[tuple[str, Any]]:
-        """The assertions with their places; those of a set without a threshold must all pass, as all others."""
+    def _parts(self, assertions: Any, place: str, variables: JSON, *, nested: bool) -> tuple[list[Part], int]:
+        """The parts of a list of assertions, and how many of it are not carried."""
+        parts: list[Part] = []
+        lost = 0
         if assertions is None:
-            return
+            return parts, lost
         if not is_list(assertions):
             self._report.leave(place, "assert", "it is no list")
-            return
+            return parts, 1
         for number, one in enumerate(assertions):
             at = f"{place}.assert[{number}]"
-            if not is_object(one) or one.get("type") != "assert-set":
-                yield at, one
-            elif one.get("threshold") is not None:
-                self._report.leave(
-                    at, "assert-set with a threshold", "a case passes if all of its checks pass"
-                )
-            else:
-                yield from self._flat(one.get("assert"), at)
+            if is_object(one) and one.get("type") == SET and not nested and not _is_weighted(one):
+                inner, missing = self._parts(one.get("assert"), at, variables, nested=False)
+                parts += inner
+                lost += missing
+                continue
+            kind = one.get("type") if is_object(one) else None
+            what = f"assertion {kind}" if isinstance(kind, str) else "an assertion"
+            try:
+                weight = _weight(one)
+                made = self._set(one, variables, at) if kind == SET else self._check(one, variables, at)
+            except CannotCarry as why:
+                self._report.leave(at, what, str(why))
+                lost += 1
+                continue
+            self._report.carry(f"{what}: {made.check['type']}")
+            parts.append(made._replace(weight=weight, place=at, what=what))
+        return parts, lost
 
-    def _check(self, one: Any, variables: JSON, place: str) -> tuple[str, str, JSON]:
+    def _set(self, one: JSON, variables: JSON, place: str) -> Part:
+        """A set of assertions as one part."""
+        threshold = one.get("threshold")
+        parts, lost = self._parts(one.get("assert"), place, variables, nested=True)
+        made = self._whole(parts, lost, threshold)
+        metric = one.get("metric")
+        return made._replace(name=render(metric, variables) if isinstance(metric, str) and metric else SET)
+
+    def _whole(self, parts: list[Part], lost: int, threshold: Any) -> Part:
+        """One check of all parts: their weighted mean, and the threshold that it has to reach."""
+        if lost:
+            raise CannotCarry("not all of its assertions are carried")
+        if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
+            raise CannotCarry("its threshold is no number")
+        if not any(one.weight for one in parts):
+            raise CannotCarry("no assertion of it counts")
+        if len(parts) > MOST_PARTS:
+            raise CannotCarry(f"it has more than {MOST_PARTS} assertions")
+        checks = named([(one.name, one.check) for one in parts])
+        weights = {
+            f"{made['name']}{one.member}": one.weight
+            for one, made in zip(parts, checks, strict=True)
+            if one.weight != 1 or one.member
+        }
+        more: JSON = {"weights": weights} if weights else {}
+        more |= {} if threshold is None else {"threshold": {"min_value": threshold}}
+        return Part("test", any(one.judged for one in parts), check("combination", checks=checks, **more))
+
+    def _check(self, one: Any, variables: JSON, place: str) -> Part:
         if not is_object(one) or not isinstance(one.get("type"), str):
             raise CannotCarry("it has no type")
         base, inverse = base_type(one["type"])
@@ -92,12 +193,11 @@ class TestChecks:
             raise CannotCarry("its judge is promptfoo's; see `assay suite attack`")
         if row is None:
             raise CannotCarry("there is no such type")
-        if one.get("weight") == 0:
-            raise CannotCarry("its weight is 0: it always passes")
         if one.get("transform") or one.get("contextTransform"):
             raise CannotCarry("its transform is code, and code is not run")
         if row.make is None:
-            self._offer(base, one.get("value"), place)
+            if base == "python" and not str(one.get("value")).startswith(SCHEME):
+                self._report.offer(_function, one.get("value"), place)
             raise CannotCarry(row.text)
         threshold = one.get("threshold")
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
@@ -107,7 +207,9 @@ class TestChecks:
         self._note(one, row.how, base, place)
         metric = one.get("metric")
         name = render(metric, variables) if isinstance(metric, str) and metric else one["type"]
-        return name, row.how, made
+        # promptfoo counts a distance by its verdict, and what is negated by what is left to 1
+        member = ".passed" if inverse or made["type"] == "edit_distance" else ""
+        return Part(name, row.how == "as a judge", made, member=member)
 
     def _value(self, value: Any, variables: JSON) -> Any:
         if isinstance(value, str):
@@ -129,9 +231,9 @@ class TestChecks:
 
     def _note(self, one: JSON, how: str, base: str, place: str) -> None:
         """What an assertion says beside what was carried."""
-        if one.get("weight") not in (None, 1):
+        if base == "select-best":
             self._report.leave(
-                place, "weight", "weights count in promptfoo's score only; the check counts once"
+                place, "the choice of select-best", "`assay compare` says which system is best"
             )
         if how == "as a judge":
             for member in ("provider", "rubricPrompt"):
@@ -142,16 +244,6 @@ class TestChecks:
             if one.get("threshold") is not None and not base.startswith("similar"):
                 self._report.leave(place, "threshold of a judge", "the judge says whether it passes")
 
-    def _offer(self, base: str, value: Any, place: str) -> None:
-        """Keep the source of an assertion in Python, for a person to read."""
-        if base != "python" or not isinstance(value, str) or value.startswith(SCHEME):
-            return
-        if value in self._functions or len(self._functions) >= MOST_FUNCTIONS or len(value) > 100_000:
-            return
-        name = f"assertion_{len(self._functions) + 1}"
-        self._functions[value] = name
-        self._report.functions[name] = _function(name, value, place)
-
 
 def _function(name: str, code: str, place: str) -> str:
     lines = code.strip("\n").splitlines()
@@ -159,7 +251,7 @@ def _function(name: str, code: str, place: str) -> str:
     about = re.sub(r"[^ -~]|[\\\"]", "?", place)
     return "\n".join(
         (
-            f'"""The python assertion at {about}. Nobody has read it yet: it runs as your own code."""',
+            f'"""The python assertion at {about}. It has not been read yet: it runs as your own code."""',
             "",
             "",
             "def _assertion(output, context):",

@@ -47,7 +47,7 @@ def test_a_configuration_is_written_and_the_printed_command_works(command, tmp_p
     (line,) = printed(result)
     ran = command(*line[:-1], "bot:answer", folder=tmp_path)
     assert ran.code == 0, ran.err
-    assert "7 cases, 16 checks" in ran.out
+    assert "7 cases, 15 checks" in ran.out
 
 
 def test_results_of_two_systems_are_compared_by_the_printed_commands(command, tmp_path):

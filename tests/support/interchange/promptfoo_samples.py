@@ -54,7 +54,32 @@ VERDICTS = [  # the type, its other members, the output, whether it passes
     ("levenshtein", {"value": "Paris", "threshold": 2}, "London", False),
     ("levenshtein", {"value": "Paris"}, "Lima", True),
     ("not-word-count", {"value": 3}, "one", True),
+    ("not-equals", {"value": {"a": [1, 2]}}, '{"a": [2, 1]}', True),
+    ("not-equals", {"value": {"a": [1, 2]}}, '{"a": [1, 2]}', False),
+    ("not-is-json", {}, "{a: 1}", True),
+    ("not-is-json", {}, '{"a": 1}', False),
+    ("not-is-json", {"value": SCHEMA}, '{"a": "1"}', True),
+    ("not-is-json", {"value": SCHEMA}, '{"a": 1}', False),
+    ("not-levenshtein", {"value": "Paris", "threshold": 2}, "London", True),
+    ("not-levenshtein", {"value": "Paris", "threshold": 2}, "Pari", False),
 ]
+A, B, Z = ({"type": "contains", "value": letter} for letter in "abz")
+NEAR = {"type": "levenshtein", "value": "abd", "threshold": 1}
+WEIGHTED = [  # other members of a test whose output is abc, its score, whether it passes
+    ({"assert": [A, Z], "threshold": 0.5}, 0.5, True),
+    ({"assert": [A, Z], "threshold": 0.6}, 0.5, False),
+    ({"assert": [A | {"weight": 3}, Z], "threshold": 0.75}, 0.75, True),
+    ({"assert": [A | {"weight": 3}, Z]}, 0.75, False),
+    ({"assert": [A | {"weight": 3}, B]}, 1, True),
+    ({"assert": [A, Z | {"weight": 0}]}, 1, True),
+    ({"assert": [A, Z], "threshold": 0}, 0.5, True),
+    ({"assert": [NEAR, Z | {"weight": 0.5}], "threshold": 0.5}, 2 / 3, True),
+    ({"assert": [{"type": "not-levenshtein", "value": "abd"}, A], "threshold": 0.5}, 0.5, True),
+    ({"assert": [{"type": "assert-set", "assert": [A, Z], "threshold": 0.5}]}, 0.5, True),
+    ({"assert": [{"type": "assert-set", "assert": [A, Z], "threshold": 0.7}, B]}, 0.75, False),
+    ({"assert": [{"type": "assert-set", "assert": [A, Z], "weight": 3}, B], "threshold": 0.6}, 0.625, True),
+    ({"assert": [{"type": "assert-set", "assert": [A | {"weight": 2}, Z], "metric": "both"}, Z], "threshold": 0.5}, 1 / 3, False),
+]  # fmt: skip
 _TYPES = """
 agent-rubric answer-relevance bleu classifier contains contains-all contains-any contains-html contains-json
 contains-sql contains-xml context-faithfulness context-recall context-relevance conversation-relevance cost equals

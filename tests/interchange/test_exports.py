@@ -1,6 +1,7 @@
 """Runs in the formats of other tools: what is carried comes back, and what was not measured is never a score."""
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -21,8 +22,9 @@ from assay.interchange.exports import EXPORTS, NAMES, ExportSink, writer_of
 from assay.interchange.exports.exported import ExportedRun
 from assay.interchange.imported import ImportReport
 from assay.ports import Limits
-from support.documents import DOCS, table
+from support.documents import DOCS, ROOT, table
 
+EXAMPLES = ROOT / "examples"
 RUN = ExportedRun("eval_1", "capitals", datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC), "completed", "0.1.0")  # fmt: skip
 CHECKS = [
     {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["a"]}},
@@ -32,6 +34,26 @@ CHECKS = [
 ]
 texts = st.text('ab 1\n"é', max_size=6)
 values = st.none() | st.booleans() | st.integers(-5, 5) | texts | st.lists(texts, max_size=2) | st.dictionaries(texts, texts, max_size=2)  # fmt: skip
+
+
+inputs = st.dictionaries(st.text("ab", min_size=1, max_size=3), st.integers(0, 9) | texts, max_size=2)
+
+
+@st.composite
+def steps(draw):
+    """What an agent did: calls of tools with their answers or errors, thoughts, and steps that no format carries."""
+    found = []
+    for at in range(draw(st.integers(0, 3))):
+        call = {"call_id": f"c{at}", "tool": draw(st.sampled_from(["find", "read"]))}
+        found.append({"type": "tool-called", **call, "inputs": draw(inputs)})
+        done = draw(st.sampled_from(["ok", "error", "none"]))
+        if done == "ok":
+            found.append({"type": "tool-returned", **call, "status": "ok", "outcome": draw(texts)})
+        elif done == "error":
+            failed = {"code": "tool_error", "message": draw(texts)}
+            found.append({"type": "tool-returned", **call, "status": "error", "error": failed})
+        found += draw(st.lists(st.sampled_from([{"type": "reasoned", "text": "hm"}, {"type": "wrote", "memory_ref": "m", "memory_id": "1"}]), max_size=1))  # fmt: skip
+    return found
 
 
 @st.composite
@@ -44,7 +66,7 @@ def runs(draw, value=values):
         for _ in range(draw(st.integers(1, 2))):
             cases.append(case)
             metadata = {"system": draw(st.sampled_from(["m1", "m2"])), "input_tokens": 3, "output_tokens": 4}
-            outputs.append({"value": draw(value), "metadata": metadata})
+            outputs.append({"value": draw(value), "metadata": metadata | {"trajectory": draw(steps())}})
     return cases, outputs
 
 
@@ -121,6 +143,8 @@ def test_a_log_of_inspect_brings_cases_outputs_and_scores_back(read, run):
         if isinstance(case.get("expected"), str) and case["expected"]:
             assert back.case["expected"] == case["expected"]
         assert sample["output"]["choices"][0]["message"]["content"] == as_text(output["value"])
+        carried = [one for one in output["metadata"]["trajectory"] if one["type"].startswith("tool-")]
+        assert back.output["metadata"]["trajectory"] == carried
         assert sample["output"]["usage"] == {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
         assert {
             name: float({"C": 1, "I": 0}.get(one["value"], one["value"]))
@@ -296,6 +320,43 @@ def test_the_command_refuses_a_format_before_it_writes(command, stored, words, m
     assert done.code == 2
     assert message in " ".join(done.err.split())
     assert not (stored / "x.json").exists()
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_the_command_exports_an_agent_eval_to_each_format(command, read, tmp_path, trials):
+    shutil.copytree(EXAMPLES / "support", tmp_path, dirs_exist_ok=True)
+    ran = command(
+        "run", "suite.yaml", "--agent", "local.examples.support", "--trials", str(trials), folder=tmp_path
+    )
+    assert "tasks 4 of 5 passed" in ran.out, ran.err
+    for one in EXPORTS:
+        files = [f"{one.name}{extension}" for extension in one.writers]
+        words = [word for name in files for word in ("-o", name)]
+        done = command("export", "latest", *words, "--to", one.name, folder=tmp_path)
+        assert (done.code, done.out) == (0, f"{5 * trials} results in {', '.join(files)}\n"), done.err
+    log = json.loads((tmp_path / "inspect.json").read_bytes())
+    assert log["eval"]["model"] == "local.examples.support"
+    assert [(one["id"], one["epoch"]) for one in log["samples"][:trials]] == [
+        ("return-window", at + 1) for at in range(trials)
+    ]
+    for sample in log["samples"][:trials]:
+        assert [one["role"] for one in sample["messages"]] == ["user", "assistant", "tool", "assistant"]
+        assert sample["scores"]["contains"]["value"] == "C"
+    found = read(inspect_log, json.dumps(log).encode(), ".json")
+    assert [step["type"] for step in found[0].output["metadata"]["trajectory"]] == [
+        "tool-called",
+        "tool-returned",
+    ]
+    rows = json.loads((tmp_path / "promptfoo.json").read_bytes())["results"]["results"]
+    assert [one["success"] for one in rows].count(True) == 4 * trials
+    lines = (tmp_path / "openinference.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["metadata"]["assay"]["scores"]["contains"]["label"] == "pass"
+    assert (
+        json.loads((tmp_path / "every-eval-ever.json").read_bytes())["model_info"]["id"]
+        == "local.examples.support"
+    )
+    instances = (tmp_path / "every-eval-ever.jsonl").read_text().splitlines()
+    assert {json.loads(line)["model_id"] for line in instances} == {"local.examples.support"}
 
 
 @pytest.fixture(scope="module")

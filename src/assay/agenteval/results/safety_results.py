@@ -27,7 +27,7 @@ def _result(scored: JSON, record: SafetyRecord) -> JSON:
     context: JSON = scored["execution_context"]
     metadata: JSON = {**context["output"]["metadata"], "tool_calls": record.tool_calls}
     metadata |= {"canary": record.canary} if record.canary else {}
-    checks = [_check(one, scored["check_results"][-1]["evaluated_at"]) for one in record.detectors]
+    checks = detector_checks(record, scored["check_results"][-1]["evaluated_at"])
     counts = Counter(check["status"] for check in checks)
     return {
         "status": "error" if counts["error"] else "completed",
@@ -40,6 +40,11 @@ def _result(scored: JSON, record: SafetyRecord) -> JSON:
             "skipped_checks": counts["skip"],
         },
     }
+
+
+def detector_checks(record: SafetyRecord, evaluated_at: str) -> list[JSON]:
+    """What each detector said, as the result of a check."""
+    return [_check(one, evaluated_at) for one in record.detectors]
 
 
 def _check(record: DetectorRecord, evaluated_at: str) -> JSON:

@@ -94,7 +94,9 @@ async def _write(evaluations: EvaluationService, stored: Run, output: list[str],
 
 async def _export_as(evaluations: EvaluationService, run: Run, format: str, output: list[str]) -> int:
     """Write the results in the format of another tool, and return their number."""
-    from assay.agenteval.results.report import read_results  # deferred import: only for eval runs
+    from assay.agenteval.results_with_steps import (
+        results_with_steps,
+    )  # deferred import: for eval runs
     from assay.interchange.exports import ExportSink  # deferred import
     from assay.interchange.exports.exported import ExportedRun  # deferred import
 
@@ -108,7 +110,8 @@ async def _export_as(evaluations: EvaluationService, run: Run, format: str, outp
     files = [OutputFile(name) for name in output]
     sinks = [ExportSink(about, format, file.name, file.write) for file in files]
     count = 0
-    async for line in evaluations.results(run) if run.kind == KIND else read_results(evaluations.store, run):
+    lines = evaluations.results(run) if run.kind == KIND else results_with_steps(evaluations.store, run)
+    async for line in lines:
         count += 1
         for sink in sinks:
             sink.add(line)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.agents.trajectory import trajectory_in
 from assay.protocol.json_types import JSON, is_object
 from assay.results.check_names import result_labels
 from assay.results.reasons import agent_error, passed_of, reason_of, score_of
@@ -48,6 +49,7 @@ class ExportedCase(NamedTuple):
     metadata: JSON  # of the case
     system: str | None
     usage: JSON
+    trajectory: list[JSON]  # the steps of an agent
     error: str | None  # why the agent has no output
     scores: list[ExportedScore]
 
@@ -79,6 +81,7 @@ def read_case(result: JSON, seen: dict[str, int]) -> ExportedCase:
         metadata=case["metadata"] if is_object(case.get("metadata")) else {},
         system=named,
         usage={name: about[name] for name in ("input_tokens", "output_tokens") if _is_count(about.get(name))},
+        trajectory=trajectory_in(output),
         error=agent_error(result),
         scores=[
             ExportedScore(

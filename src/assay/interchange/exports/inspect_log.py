@@ -1,5 +1,6 @@
 """A log of inspect (`.json`, version 2): a sample for each result, with its epoch, its output and its scores."""
 
+from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile
 
 from assay.interchange.exports.exported import (
@@ -13,7 +14,7 @@ from assay.interchange.exports.exported import (
     members,
     text_of,
 )
-from assay.protocol.json_types import JSON, is_list
+from assay.protocol.json_types import JSON, is_list, is_object
 
 SPOOLED = 1 << 20  # bytes of samples that are held in memory
 STATUS = {"completed": "success", "cancelled": "cancelled"}
@@ -102,7 +103,7 @@ def _sample(case: ExportedCase) -> JSON:
         "epoch": case.trial,
         "input": text_of(case.input),
         "target": _target(case),
-        "messages": [{"role": "user", "content": text_of(case.input), "source": "input"}, answer],
+        "messages": list(_messages(case, answer)),
         "output": output,
         "scores": {one.label: _score(one) for one in case.measured},
         "metadata": {**case.metadata, **({"assay": about} if about else {})},
@@ -111,6 +112,40 @@ def _sample(case: ExportedCase) -> JSON:
         message = case.error or next(iter(case.not_measured.values()))
         sample["error"] = {"message": message, "traceback": "", "traceback_ansi": ""}
     return sample
+
+
+def _messages(case: ExportedCase, answer: JSON) -> Iterator[JSON]:
+    """The conversation: what was asked, what the agent did, and its answer. Messages of turns stand for both."""
+    said = {step.get("role") for step in case.trajectory if step["type"] == "said"}
+    if "user" not in said:
+        yield {"role": "user", "content": text_of(case.input), "source": "input"}
+    for number, step in enumerate(case.trajectory):
+        if (message := _message(step, number)) is not None:
+            yield message
+    if "assistant" not in said:
+        yield answer
+
+
+def _message(step: JSON, number: int) -> JSON | None:
+    """The message of a step; None for a step that no message holds: usage, memory, a hand-off."""
+    call, tool = str(step.get("call_id") or f"call-{number}"), str(step.get("tool", ""))
+    if step["type"] == "tool-called":
+        made: JSON = {"id": call, "function": tool, "arguments": step.get("inputs") or {}, "type": "function"}
+        return {"role": "assistant", "content": "", "tool_calls": [made]}
+    if step["type"] == "tool-returned":
+        error = step.get("error")
+        told = str(error.get("message", "")) if is_object(error) else None
+        content = text_of(step.get("outcome")) if told is None else told
+        message: JSON = {"role": "tool", "content": content, "tool_call_id": call, "function": tool}
+        return message if told is None else message | {"error": {"type": "unknown", "message": told}}
+    if step["type"] == "reasoned":
+        return {
+            "role": "assistant",
+            "content": [{"type": "reasoning", "reasoning": str(step.get("text", ""))}],
+        }
+    if step["type"] == "said" and step.get("role") in ("user", "assistant"):
+        return {"role": step["role"], "content": text_of(step.get("content"))}
+    return None
 
 
 def _target(case: ExportedCase) -> str | list[str]:

@@ -1,17 +1,32 @@
 """Files that the real tools write, each in an environment of its own. `make soak` makes them."""
 
 import json
+import random
 import re
+import subprocess
+import sys
 
 import pytest
 
 import assay
+from assay.checks.standard import f1 as f1s
+from assay.checks.standard import rouge as rouges
 from assay.interchange.formats import format_named, recognise
 from assay.interchange.imported import ImportReport
 from assay.ports import Limits
 from support.agents.frameworks.environments import NotMade
-from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS, WEIGHTED
-from support.interchange.tools import INSPECT, PYDANTIC, promptfoo_folder, run_promptfoo, run_python
+from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS, WEIGHTED, result_row
+from support.interchange.tools import (
+    DEEPEVAL,
+    F1,
+    INSPECT,
+    LM_EVAL,
+    PYDANTIC,
+    ROUGE,
+    promptfoo_folder,
+    run_promptfoo,
+    run_python,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +139,130 @@ def test_datasets_that_pydantic_evals_writes(tmp_path, ending):
     assert [check["type"] for check in one.checks] == ["json_match", "threshold", "contains"]
     assert report.not_carried == []
     assert format_named("pydantic-evals").name == "pydantic-evals"
+
+
+@pytest.mark.parametrize("ending", ["json", "csv", "jsonl"])
+def test_goldens_that_deepeval_writes(tmp_path, ending):
+    made(run_python, "deepeval", DEEPEVAL, tmp_path)
+    cases, report = imported(tmp_path / f"goldens.{ending}")
+    assert [
+        (one.case["input"], one.case["expected"], one.output and one.output["value"]) for one in cases
+    ] == [
+        ("France?", "Paris", "It is Paris"),
+        ("Peru?", "Lima", None),
+    ]
+    assert cases[0].case["metadata"]["additional_metadata"] in ({"x": 1}, '{"x": 1}')
+    assert report.not_carried == []
+
+
+def test_samples_that_the_harness_writes(tmp_path):
+    made(run_python, "lm-eval", LM_EVAL, tmp_path)
+    cases, report = imported(*sorted((tmp_path / "out").glob("*/*.json*")))
+    by_task = {
+        task: [one for one in cases if one.case["metadata"]["task"] == task] for task in ("sums", "picks")
+    }
+    assert [
+        (one.case["id"], one.case["input"], one.case["expected"], one.output["value"])
+        for one in by_task["sums"]
+    ] == [
+        ("sums-0", "1+1?", "2", "lol"),
+        ("sums-1", "2+2?", "4", "lol"),
+    ]
+    assert {one.what for one in report.not_carried} == {"a score of a whole task", "metric exact_match"}
+    for one in by_task["picks"]:
+        (check,) = assay.evaluate_sync([one.case], [one.output], one.checks).results[0].check_results
+        assert check.results["passed"] == (one.output["metadata"]["recorded"]["scores"]["acc"] == 1)
+
+
+def pairs(count):
+    """Random pairs of texts, many of whose words are equal."""
+    chance = random.Random(40)
+    words = [
+        "the",
+        "a",
+        "cat",
+        "Cat.",
+        "sat",
+        "on",
+        "mat,",
+        "1.5",
+        "é",
+        "don't",
+        "(x)",
+        "-",
+        "an",
+        "dog\n",
+        "3,000",
+    ]
+
+    def text():
+        return " ".join(chance.choices(words, k=chance.randrange(14)))
+
+    return [(text(), text()) for _ in range(count)]
+
+
+def test_rouge_agrees_with_rouge_score_on_random_texts(tmp_path):
+    rows = pairs(2_000)
+    (tmp_path / "pairs.json").write_text(json.dumps(rows))
+    made(run_python, "rouge-score", ROUGE, tmp_path)
+    for (text, reference), known in zip(
+        rows, json.loads((tmp_path / "scores.json").read_text()), strict=True
+    ):
+        for variant, (precision, recall, score) in known.items():
+            found = rouges.measure(rouges.words_in(text), rouges.words_in(reference), variant)
+            assert (found.precision, found.recall, found.score) == pytest.approx(
+                (precision, recall, score)
+            ), (text, reference, variant)
+
+
+def test_f1_agrees_with_the_scorer_of_inspect_on_random_texts(tmp_path):
+    rows = pairs(2_000)
+    (tmp_path / "pairs.json").write_text(json.dumps(rows))
+    made(run_python, "inspect", F1, tmp_path)
+    known = json.loads((tmp_path / "scores.json").read_text())
+    found = [
+        f1s.f1(f1s.normalised(text).split(), f1s.normalised(reference).split()) for text, reference in rows
+    ]
+    assert found == pytest.approx(known)
+
+
+def test_a_million_rows_are_imported_in_constant_memory(tmp_path):
+    """The command in a process of its own: its memory with a million rows is that with a few."""
+    rows = [
+        (
+            "items.jsonl",
+            '{"item": {"question": "Q%d?", "label": "A%d"}, "sample": {"output_text": "It is A%d"}}\n',
+        ),
+        ("out.jsonl", None),
+    ]
+    line = json.dumps(result_row(0, 0)).replace('"testIdx": 0', '"testIdx": %d') + "\n"
+    rows[1] = ("out.jsonl", line)
+    for name, form in rows:
+        most = {}
+        for count in (1_000, 1_000_000):
+            with (tmp_path / name).open("w") as file:
+                holes = form.count("%d")
+                file.writelines(form % ((at,) * holes) for at in range(count))
+            done = subprocess.run(
+                [sys.executable, "-c", MEASURED, "import", name, "-o", f"{name}-{count}"],
+                cwd=tmp_path, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            most[count] = int(done.stderr.split()[-1])
+            written = sum(
+                1 for file in (tmp_path / f"{name}-{count}").glob("c*.jsonl") for _ in file.open("rb")
+            )
+            assert written == count, done.stderr[-2000:]
+        few, many = (one / 1024 for one in most.values())
+        sys.stdout.write(f"{name}: {few:.0f} MiB for a thousand rows, {many:.0f} MiB for a million\n")
+        assert most[1_000_000] - most[1_000] < 200 * 1024
+
+
+MEASURED = """
+import resource, sys
+from assay.cli.main import main
+
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+"""

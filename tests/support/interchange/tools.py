@@ -9,7 +9,13 @@ import subprocess
 from support.agents.frameworks.environments import CACHE, SECONDS, NotMade, python_with
 
 PROMPTFOO = "0.121.20"
-REQUIREMENTS = {"inspect": ["inspect-ai>=0.3.200"], "pydantic-evals": ["pydantic-evals>=1"]}
+REQUIREMENTS = {
+    "inspect": ["inspect-ai>=0.3.200"],
+    "pydantic-evals": ["pydantic-evals>=1"],
+    "deepeval": ["deepeval>=3"],
+    "lm-eval": ["lm-eval>=0.4.9"],
+    "rouge-score": ["rouge-score==0.1.2"],
+}
 INSPECT = '''
 import tiktoken
 
@@ -70,6 +76,65 @@ dataset = Dataset(
 )
 dataset.to_file("capitals.yaml", schema_path=None)
 dataset.to_file("capitals.json", schema_path=None)
+"""
+DEEPEVAL = """
+import os
+
+os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "YES"
+from deepeval.dataset import EvaluationDataset, Golden
+
+about = {"context": ["France"], "retrieval_context": ["r"], "additional_metadata": {"x": 1}}
+goldens = [
+    Golden(input="France?", expected_output="Paris", actual_output="It is Paris", **about),
+    Golden(input="Peru?", expected_output="Lima"),
+]
+for form in ("json", "csv", "jsonl"):
+    EvaluationDataset(goldens=goldens).save_as(file_type=form, directory=".", file_name="goldens")
+"""
+LM_EVAL = """
+import os
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+import json
+from pathlib import Path
+
+Path("docs.jsonl").write_text(
+    "".join(json.dumps({"question": f"{n}+{n}?", "answer": str(2 * n), "choices": ["2", "4"], "label": n - 1}) + chr(10) for n in (1, 2))
+)
+common = {
+    "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": "docs.jsonl"}}, "test_split": "test",
+    "doc_to_text": "{{question}}",
+}
+tasks = [
+    common | {"task": "sums", "output_type": "generate_until", "doc_to_target": "{{answer}}",
+              "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}]},
+    common | {"task": "picks", "output_type": "multiple_choice", "doc_to_choice": "choices", "doc_to_target": "label",
+              "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]},
+]
+for task in tasks:
+    Path(task["task"] + ".yaml").write_text(json.dumps(task))
+import sys
+
+from lm_eval.__main__ import cli_evaluate
+
+sys.argv = ["lm_eval", "--model", "dummy", "--tasks", "sums,picks", "--include_path", ".", "--output_path", "out", "--log_samples"]
+cli_evaluate()
+"""
+ROUGE = """
+import json
+from rouge_score.rouge_scorer import RougeScorer
+
+scorer = RougeScorer(["rouge1", "rouge2", "rouge3", "rougeL"], use_stemmer=False)
+with open("pairs.json") as pairs, open("scores.json", "w") as scores:
+    found = [scorer.score(reference, text) for text, reference in json.load(pairs)]
+    json.dump([{name: list(one) for name, one in row.items()} for row in found], scores)
+"""
+F1 = """
+import json
+from inspect_ai.scorer._classification import compute_f1
+
+with open("pairs.json") as pairs, open("scores.json", "w") as scores:
+    json.dump([compute_f1(text, reference) for text, reference in json.load(pairs)], scores)
 """
 
 

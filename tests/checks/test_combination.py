@@ -176,6 +176,21 @@ def test_what_the_first_judge_cost_is_counted_if_the_second_fails():
     assert spending_of(result).known_cost_usd == 0.01
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({}, "expected that all parts pass, got a score of 0.5 (paris 1, rome 0)"),
+        ({"threshold": {"min_value": 0.5}}, "a score of 0.5 is at least 0.5 (paris 1, rome 0)"),
+        ({"threshold": {"min_value": 0.5, "min_inclusive": False, "max_value": 1}},
+         "expected a score that is above 0.5 and at most 1, got 0.5 (paris 1, rome 0)"),
+        ({"threshold": {"max_value": 0.6, "negate": True}}, "expected a score that is not at most 0.6, got 0.5 (paris 1, rome 0)"),
+        ({"expression": "paris / 3"}, "score of 0.3333 (paris 1)"),
+    ],
+)  # fmt: skip
+def test_a_combination_says_why(arguments, reason):
+    assert ask(combination(PARIS, ROME, **arguments)).results["reason"] == reason
+
+
 def test_a_combination_of_short_forms_in_the_library():
     result = assay.evaluate_sync(
         test_cases=[{"id": "a", "input": "?"}],

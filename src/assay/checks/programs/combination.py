@@ -45,6 +45,14 @@ class ScoreThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         check_bounds(self.min_value, self.max_value)
 
+    @property
+    def text(self) -> str:
+        """`at least 0.5 and below 1`."""
+        least, most = self.min_value, self.max_value
+        low = "" if least is UNSET else f"{'at least' if self.min_inclusive else 'above'} {least:g}"
+        high = "" if most is UNSET else f"{'at most' if self.max_inclusive else 'below'} {most:g}"
+        return ("not " if self.negate else "") + " and ".join(filter(None, (low, high)))
+
     def is_met(self, score: float) -> bool:
         inside = in_range(score, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
         return inside != self.negate
@@ -130,17 +138,12 @@ class Combination(Checker):
 
     def _reason(self, values: Mapping[str, float], score: float, passed: bool | None) -> str:
         numbers = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        wanted = ""
-        if self.threshold is not UNSET:
-            told = msgspec.to_builtins(self.threshold)
-            least, most = told.get("min_value"), told.get("max_value")
-            bounds = [
-                f"at least {least:g}" if least is not None else "",
-                f"at most {most:g}" if most is not None else "",
-            ]
-            outside = " outside of" if self.threshold.negate else ""
-            wanted = f", {'as' if passed else 'not as'} wanted:{outside} {' and '.join(filter(None, bounds))}"
-        return f"score {score:.4g}{wanted} ({numbers})"
+        if self.threshold is UNSET:
+            wanted = "expected that all parts pass, got a " if passed is False else ""
+            return f"{wanted}score of {score:.4g} ({numbers})"
+        if passed:
+            return f"a score of {score:.4g} is {self.threshold.text} ({numbers})"
+        return f"expected a score that is {self.threshold.text}, got {score:.4g} ({numbers})"
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:

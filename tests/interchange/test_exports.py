@@ -381,8 +381,16 @@ from inspect_ai.log import read_eval_log
 head, log = read_eval_log(sys.argv[1], header_only=True), read_eval_log(sys.argv[1])
 assert head.results.scores == log.results.scores
 for one in log.samples:
-    print(one.id, one.epoch, sorted(one.scores), bool(one.error))
+    print(one.id, one.epoch, sorted(one.scores), bool(one.error), *(message.role for message in one.messages))
 """
+ACTED = [
+    {"type": "reasoned", "text": "hm"},
+    {"type": "tool-called", "call_id": "1", "tool": "find", "inputs": {"x": 1}},
+    {"type": "tool-returned", "call_id": "1", "tool": "find", "status": "ok", "outcome": {"y": 2}},
+    {"type": "tool-called", "call_id": "2", "tool": "find", "inputs": {}},
+    {"type": "tool-returned", "call_id": "2", "tool": "find", "status": "error", "error": {"code": "tool_error", "message": "no"}},
+    {"type": "used", "usage": {"model": "m"}},
+]  # fmt: skip
 
 
 @cache
@@ -399,7 +407,9 @@ def tool(folder, requirement, *options):
 @pytest.mark.parametrize("to", ["inspect", "every-eval-ever"])
 def test_the_tool_itself_reads_the_export(to, series, tmp_path):
     cases = [{"id": "a", "input": "?", "expected": "a", "metadata": {"n": 1}}, {"id": "b", "input": {"q": 1}}]
-    results = results_of(cases * 2, [{"value": "a 1"}, {"value": {"x": 1}}] * 2)
+    results = results_of(
+        cases * 2, [{"value": "a 1", "metadata": {"trajectory": ACTED}}, {"value": {"x": 1}}] * 2
+    )
     for extension in next(one for one in EXPORTS if one.name == to).writers:
         (tmp_path / f"f{extension}").write_bytes(exported(results, to, extension))
     assert json.loads((tmp_path / "f.json").read_text())
@@ -412,7 +422,12 @@ def test_the_tool_itself_reads_the_export(to, series, tmp_path):
             words, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(packages)}
         )
         every = "['contains', 'f1', 'has b', 'number']"
-        assert done.stdout.splitlines() == [f"a 1 {every} False", "b 1 ['contains', 'has b'] False", f"a 2 {every} False", "b 2 ['contains', 'has b'] False"], done.stderr  # fmt: skip
+        acted, plain = "user assistant assistant tool assistant tool assistant", "user assistant"
+        assert done.stdout.splitlines() == [
+            line
+            for epoch in (1, 2)
+            for line in (f"a {epoch} {every} False {acted}", f"b {epoch} ['contains', 'has b'] False {plain}")
+        ], done.stderr
         return
     schemas = tool(str(tmp_path), "every-eval-ever>=0.3,<0.4", "--no-deps", "--python-version", "3.12")
     read = lambda name: json.loads((schemas / "every_eval_ever" / "schemas" / name).read_text("utf-8"))  # noqa: E731

@@ -17,7 +17,7 @@ from assay.checks.arguments import BoundCheck, bind
 from assay.checks.async_tasks import run_tasks_async
 from assay.checks.checker import Answer, Checker, InvalidArgument, Number, closed_object
 from assay.checks.programs.arithmetic import Arithmetic
-from assay.checks.runner import PreparedCheck, call, fault_of, prepare, validate_answer
+from assay.checks.runner import MAX_MESSAGE, PreparedCheck, call, fault_of, prepare, validate_answer
 from assay.checks.standard.threshold import check_bounds, in_range
 from assay.checks.worker_tasks import WorkerTask
 from assay.concurrency.threads import in_thread
@@ -25,6 +25,7 @@ from assay.errors import Fault, ForeignFault, InvalidRequest, PathFault, Problem
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON, is_list, is_mapping, is_object
+from assay.protocol.redaction import redact_text
 
 DEEPEST = 5  # combinations inside one another
 PLACE = "checks[{}]"
@@ -327,7 +328,10 @@ def _member(answer: Answer, name: str) -> float | None:
 def _part(name: str, bound: BoundCheck, answer: "Answer | Fault") -> JSON:
     about: JSON = {"name": name, "check_type": bound.checker.type}
     if isinstance(answer, Fault):
-        return about | {"status": "error", "error": {"type": answer.type, "message": str(answer)[:2_000]}}
+        return about | {
+            "status": "error",
+            "error": {"type": answer.type, "message": redact_text(str(answer))[:MAX_MESSAGE]},
+        }
     return about | {"status": "completed", "results": dict(answer)}
 
 

@@ -54,6 +54,7 @@ from assay.protocol.redaction import redact_checks
 from assay.results.tally import Tally, TallyRecord
 from assay.runs.executor import RunExecutor
 from assay.runs.intake import NewRun, new_id, submit
+from assay.runs.provenance import NOTHING, Provenance
 from assay.settings import Settings
 
 PAGE = 50  # results that are read at once
@@ -144,6 +145,7 @@ class AgentRunSpec(NamedTuple):
     request: AgentRequest
     tags: Sequence[str] = ()
     columns: Places = NO_PLACES  # of the table that the cases come from
+    provenance: Provenance = NOTHING
 
 
 class AgentEvaluation:
@@ -166,6 +168,7 @@ class AgentEvaluation:
             own=spool.checks * request.trials,
             agent=request,
             columns=dict(spec.columns),
+            command=spec.provenance.command,
         )
         metadata = {
             "total": stored.total,
@@ -176,6 +179,7 @@ class AgentEvaluation:
         metadata |= {TRIALS: request.trials} if request.trials > 1 else {}
         metadata |= {DIGEST: digest} if digest else {}
         metadata |= {"tags": list(spec.tags)} if spec.tags else {}
+        metadata |= spec.provenance.metadata
         new = NewRun(
             run=new_id("eval_"),
             tenant=LOCAL_TENANT,

@@ -213,6 +213,7 @@ class InMemoryEvaluation:
         if not self._tags:
             return
         from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
+        from assay.runs.provenance import provenance_of
 
         store, clock = parts.store(self._settings, light=True), self._services.clock
         sink = StoreSink(
@@ -224,6 +225,7 @@ class InMemoryEvaluation:
             result.evaluation_id,
             self._tags,
             self._columns,
+            provenance_of(),
         )
         for one in self._scored:
             sink.write(one if isinstance(one, bytes) else one.line)

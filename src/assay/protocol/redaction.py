@@ -148,7 +148,7 @@ def without_secrets(value: Any) -> Any:
         }
     if is_list(value):
         return [without_secrets(one) for one in value]
-    return _redact_url(value) if isinstance(value, str) else value
+    return redact_url(value) if isinstance(value, str) else value
 
 
 def redact_checks(checks: Any) -> Any:
@@ -164,7 +164,7 @@ def redact_checks(checks: Any) -> Any:
     return {**checks, "arguments": arguments}
 
 
-def _redact_url(text: str) -> str:
+def redact_url(text: str) -> str:
     """A URL without its user and password, and without its query, which may hold keys."""
     if "://" not in text:
         return text

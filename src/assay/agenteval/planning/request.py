@@ -12,6 +12,7 @@ from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
+from assay.runs.provenance import NOTHING, Provenance
 
 MAX_TRIALS = 100
 DEFAULT_SECONDS = 300.0
@@ -42,6 +43,7 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     agent_spec: str = ""  # as given on a command line, to find the same agent again
     configurable: dict[str, Any] = {}  # options, unchanged
     tags: tuple[str, ...] = ()
+    provenance: Provenance = NOTHING  # of the command that started the run
     metadata: dict[str, Any] = {}  # the caller's own; stored and returned, not interpreted
     record: bool = False  # live tools in place of fixtures, once, so that their answers can be recorded
     checks: Any = None  # FEP checks beside the scorecard, never in its score

@@ -16,6 +16,7 @@ from assay.protocol.manifest import AgentDefinition
 from assay.protocol.redaction import redact_checks
 from assay.runs.erasure import request_data
 from assay.runs.log_reader import read_chunks
+from assay.runs.provenance import NOTHING, Provenance
 
 if TYPE_CHECKING:
     from assay.agenteval.planning.plan import EvalPlan
@@ -61,6 +62,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     baseline_score: float | None = None
     configurable: JSON = {}
     tags: tuple[str, ...] = ()
+    provenance: Provenance = NOTHING
     metadata: JSON = {}
     checks: Any = None  # beside the scorecard, as JSON, without secrets
     policy: JSON | None = None  # of tool calls, in the mode adversarial
@@ -105,7 +107,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
         metadata |= {"principal": self.principal} if self.principal else {}
         metadata |= {PRIORITY: self.configurable[PRIORITY]} if PRIORITY in self.configurable else {}
         metadata |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
-        return metadata | ({"tags": list(self.tags)} if self.tags else {})
+        return metadata | ({"tags": list(self.tags)} if self.tags else {}) | self.provenance.metadata
 
 
 def request_of(plan: "EvalPlan") -> EvalHeader:
@@ -141,6 +143,7 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         baseline_score=baseline.score if baseline else None,
         configurable=request.configurable,
         tags=request.tags,
+        provenance=request.provenance,
         metadata=request.metadata,
         policy=plan.policy,
         checks=None if request.checks is None else redact_checks(msgspec.to_builtins(request.checks)),

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -47,6 +48,7 @@ from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
 from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
+from assay.runs.provenance import check_tags, provenance_of
 from assay.runs.run_names import name_of
 from assay.settings import Settings, load
 from assay.stats.number_text import format_usd
@@ -92,9 +94,7 @@ def _validate(options: RunOptions) -> None:
         )
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
-    for tag in options.tags:
-        if "=" not in tag or len(tag) > 256:
-            raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
+    check_tags(options.tags)
     validate_traces(options)
     _validate_outputs(options)
 
@@ -233,6 +233,7 @@ async def _start(
         agent_spec=options.agent or "",
         configurable={} if options.model is None else {"model": options.model},
         tags=options.tags,
+        provenance=provenance_of(sys.argv[1:]),
         checks=evals.service.dependencies.checks and evals.service.dependencies.checks.checks,
     )
     try:

@@ -12,6 +12,7 @@ from assay.cli.console.options import (
     CheckModules,
     KeyFile,
     RunName,
+    RunTags,
     Server,
     any_of,
 )
@@ -218,12 +219,7 @@ def run(
         str | None,
         typer.Option(help="Complete a run that was interrupted or has unmeasured tasks.", metavar="RUN"),
     ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Tag that is stored with the run, such as branch=main (repeatable).", metavar="K=V"
-        ),
-    ] = None,
+    tag: RunTags = None,
     name: RunName = None,
     any_agent: Annotated[
         bool, typer.Option("--any-agent", help="Accept a suite that was written for another agent.")

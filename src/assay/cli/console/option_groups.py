@@ -10,7 +10,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Input": "--contexts --cases --outputs --traces --map --checks --check-module --skip-bad-lines --limit",
         "Agent": "--agent --trials --timeout --max-cost",
         "Decide": "--min-pass-rate --baseline --by --standardize-by --k --allow-errors",
-        "Output": "--output --save --name --to --experiment --no-resolved-arguments --timings --verbose --json",
+        "Output": "--output --save --name --tag --to --experiment --no-resolved-arguments --timings --verbose --json",
         "Speed": "--concurrency --jobs --cache --resume --fail-fast",
     },
     "run": {

@@ -27,6 +27,12 @@ RunName = Annotated[
         metavar="NAME",
     ),
 ]
+RunTags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag", help="Store the run with this tag, such as branch=main or prompt=v3 (repeatable).", metavar="K=V"
+    ),
+]
 SendTo = Annotated[
     list[str] | None,
     typer.Option(

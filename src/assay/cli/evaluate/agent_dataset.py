@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
@@ -31,6 +32,7 @@ from assay.host import parts
 from assay.ports import LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
 from assay.results.tally import Tally
+from assay.runs.provenance import NOTHING, provenance_of
 from assay.settings import Settings
 
 IN_MEMORY = 10_000  # trials of a run that is not stored; more are in a temporary database
@@ -220,7 +222,8 @@ class AgentExecution:
                 return resumed
             echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
         columns = inputs.columns(options)
-        spec = AgentRunSpec(inputs.checks, inputs.experiment, request, options.tags, columns)
+        provenance = provenance_of(sys.argv[1:]) if options.save else NOTHING
+        spec = AgentRunSpec(inputs.checks, inputs.experiment, request, options.tags, columns, provenance)
         return await evaluation.start(spool, spec, digest)
 
     def _finish(self, run: Run) -> None:

@@ -1,6 +1,7 @@
 """One evaluation of the command: what it reads, what it runs, and where its results go."""
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, aclosing, suppress
@@ -27,6 +28,7 @@ from assay.host import parts
 from assay.inputs.context import Context
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
+from assay.runs.provenance import check_tags, provenance_of
 from assay.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -131,6 +133,7 @@ class Evaluation:
                 self.services.clock,
                 tags=self.options.tags,
                 columns=inputs.columns(self.options),
+                provenance=provenance_of(sys.argv[1:]),
             )
             sinks.append(saved)
             self.run = saved.run
@@ -221,6 +224,7 @@ class Evaluation:
 
 def _validate(options: EvaluateOptions) -> None:
     _validate_agent(options)
+    check_tags(options.own_tags)
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     if options.max_cost is not None and not options.max_cost > 0:

@@ -62,6 +62,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     limit: int | None = None
     experiment: str | None = None
     name: str | None = None  # of the stored run
+    own_tags: list[str] = []  # --tag
     concurrency: int | None = None
     timeout: float | None = None
     fail_fast: bool = False
@@ -77,7 +78,7 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     @property
     def tags(self) -> list[str]:
         """Those of the stored run."""
-        return [] if self.name is None else [name_tag(self.name, "--name")]
+        return [*self.own_tags, *([] if self.name is None else [name_tag(self.name, "--name")])]
 
     @property
     def inputs(self) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import AsJson, CheckModules, RunName, SendTo
+from assay.cli.console.options import AsJson, CheckModules, RunName, RunTags, SendTo
 
 
 def evaluate(
@@ -113,6 +113,7 @@ def evaluate(
         str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
     ] = None,
     name: RunName = None,
+    tag: RunTags = None,
     concurrency: Annotated[
         int | None,
         typer.Option(help="How many judges or agents are called at the same time.", metavar="N", min=1),
@@ -187,6 +188,7 @@ def evaluate(
         limit=limit,
         experiment=experiment,
         name=name,
+        own_tags=tag or [],
         concurrency=concurrency,
         timeout=timeout,
         fail_fast=fail_fast,
@@ -194,7 +196,7 @@ def evaluate(
         cache=cache,
         jobs=jobs,
         resume=resume,
-        save=save or name is not None or bool(to),
+        save=save or name is not None or bool(to or tag),
         send=to or [],
         verbose=verbose,
         json=json,

@@ -26,6 +26,7 @@ from assay.host import parts
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
 from assay.runs.find_run import LIST_HINT, NO_RUNS
+from assay.runs.provenance import COMMIT, commit_text
 from assay.runs.run_names import name_of, other_tags
 from assay.runs.run_statistics import CaseCounts, RunStatistics, planned_cases
 from assay.workflow import KIND as WORKFLOW
@@ -93,6 +94,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
             "trials": self.trials if self.trials > 1 else None,
             "runName": self.name or None,
             "tags": self.tags or None,
+            "models": self.run.metadata.get("models"),
+            COMMIT: self.run.metadata.get(COMMIT),
             "costUsd": cost.total_usd if cost else None,
             "statistics": self.statistics,
         }
@@ -190,6 +193,7 @@ def _about(row: RunRow, more: list[str], *, tenant: bool) -> str:
     measured = row.unmeasured - row.never_reached
     unmeasured = f"{measured:,} not measured" if measured else ""
     parts = [row.name, row.run.tenant if tenant else "", row.run.name, row.agent or "", *row.tags]
+    parts.append(commit_text(row.run.metadata))
     parts += [unmeasured, reached, *more]
     return " · ".join(filter(None, parts))
 

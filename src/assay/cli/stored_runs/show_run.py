@@ -28,6 +28,7 @@ from assay.cli.render.scorecard import checks_document
 from assay.errors import UsageError
 from assay.errors.nearest import did_you_mean
 from assay.fep.records.corrections import CorrectedRun, corrected_run
+from assay.fep.records.run_header import read_request as read_evaluation
 from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.window import TRACES, window_in, window_line
 from assay.ports import Run, Store
@@ -37,6 +38,7 @@ from assay.results.reasons import is_failing
 from assay.results.tally import Tally
 from assay.runs.annotations import annotations, effective
 from assay.runs.log_reader import read_chunks
+from assay.runs.provenance import about_lines, about_run
 from assay.runs.run_names import title_of
 from assay.runs.run_statistics import RunStatistics, planned_cases
 from assay.stats.number_text import score_text, value_text
@@ -152,11 +154,13 @@ async def show_evaluation(
     if options.bounded:
         _print_failing(run, selection, options, counts_line(run, statistics, "case"))
         return
+    command = "" if erased else (await read_evaluation(store, run.id)).command
     notes = await annotations(store, run)
     corrected = await corrected_run(store, run, notes, statistics, await all_blocks(store, run.id))
     if options.json:
         document = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
         document |= {TRACES: run.metadata[TRACES]} if TRACES in run.metadata else {}
+        document |= about_run(run.metadata, command)
         document |= {} if corrected is None else {"effective": msgspec.to_builtins(corrected)}
         _print_json(document, selection, "cases", erased=erased)
         return
@@ -164,6 +168,8 @@ async def show_evaluation(
     page.put(
         f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}"
     )
+    for line in about_lines(run.metadata, command):
+        page.put(line)
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
     for line in _corrections(corrected, statistics) if corrected is not None else ():
@@ -219,12 +225,15 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     card = msgspec.structs.replace(card, report=scorecard.with_ks(card.report, options.ks))
     card = _of_task(card, options.case)
     if options.json:
-        await _print_eval(store, run, card, selection, options)
+        about = about_run(run.metadata, request.provenance.command)
+        await _print_eval(store, run, card, selection, options, about)
         return
     report, page = card.report, Page()
     page.put(f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
     page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
     if (line := scorecard.provenance(card)) is not None:
+        page.put(line)
+    for line in about_lines(run.metadata, request.provenance.command):
         page.put(line)
     if report.part:
         page.put(f"a part of the suite: {report.part}, so there is no verdict on the suite", "yellow")
@@ -244,14 +253,14 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
 
 
 async def _print_eval(
-    store: Store, run: Run, card: EvalDetail, selection: Selection, options: ShowOptions
+    store: Store, run: Run, card: EvalDetail, selection: Selection, options: ShowOptions, about: JSON
 ) -> None:
     """The JSON of an eval run."""
     if options.bounded:
         _print_failing(run, selection, options, counts_line(run, await read_statistics(store, run), "task"))
         return
     document = scorecard.document_of(card, await read_summary(store, run))
-    document |= await checks_document(store, run)
+    document |= await checks_document(store, run) | about
     _print_json(document, selection, "cases", erased=False)
 
 

@@ -53,6 +53,7 @@ from assay.ports.kinds import COPY_IN_PROGRESS, LOCAL_ONLY, Ending, UnitOutcome
 from assay.protocol.results import Status
 from assay.runs.intake import PARTIAL
 from assay.runs.log_reader import read_chunks, read_events
+from assay.runs.provenance import COMMIT
 from assay.runs.run_names import name_documents
 from assay.runs.run_options import CostBudget, TimeBudget
 
@@ -65,6 +66,7 @@ KEPT = (
     TRIALS,
     SOURCE,
     "tags",
+    COMMIT,
 )  # members of the metadata that a run keeps
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode

@@ -61,6 +61,7 @@ class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     own: int = 0  # the number of own checks of all cases
     agent: AgentRequest | None = None
     columns: dict[str, Place] = {}  # of the table that the cases come from
+    command: str = ""  # the command line, without secrets
     tally: TallyRecord | UnsetType = UNSET  # the tally of an inline run; in other runs each unit has its own
 
 

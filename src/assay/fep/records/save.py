@@ -45,17 +45,20 @@ from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import JSON, is_object
-from assay.protocol.redaction import redact_checks
+from assay.protocol.redaction import UNKNOWN, redact_checks, safe_name
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.results.check_names import result_labels
 from assay.results.run_end import RunEnd, RunFooter
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
+from assay.runs.provenance import NOTHING as NOTHING_KNOWN
+from assay.runs.provenance import Provenance
 from assay.runs.run_names import name_documents
 from assay.runs.run_statistics import facts_of, statistics_metadata
 
 LEASE = 30.0
+MAX_MODELS = 5  # in the metadata of a run
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
@@ -85,11 +88,13 @@ class StoreSink:
         run: str | None = None,
         tags: Sequence[str] = (),
         columns: Places = NO_PLACES,
+        provenance: Provenance = NOTHING_KNOWN,
     ) -> None:
         """`columns`: those of the table that the cases come from."""
         self.run = run or new_id("eval_")
         self._tally, self._clock = tally, clock
-        self._tags: dict[str, Any] = {"tags": list(tags)} if tags else {}
+        self._about: dict[str, Any] = ({"tags": list(tags)} if tags else {}) | provenance.metadata
+        self._models: dict[str, str] = {}
         self._lines: list[bytes] = []
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
@@ -107,17 +112,18 @@ class StoreSink:
             experiment=experiment,
             total=0,
             columns=dict(columns),
+            command=provenance.command,
         )
         name = experiment.name if experiment and experiment.name else ""
         opening = RunUpdate(
             run=self.run,
             opens=CreateRun(tenant=LOCAL_TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
             status="running",
-            metadata={"total": 0, EXTERNALLY_DRIVEN: True, **self._tags},
+            metadata={"total": 0, EXTERNALLY_DRIVEN: True, **self._about},
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_chunk(request)],
         )
-        named = name_documents(LOCAL_TENANT, self.run, self._tags)
+        named = name_documents(LOCAL_TENANT, self.run, self._about)
         lines = [audited(LOCAL_TENANT, "run.start", self.run)]
         self._run(self._store.commit(Transaction(entries=[opening], documents=named, lines=lines)))
         self._heartbeat = asyncio.run_coroutine_threadsafe(self._renew_lease(), self._loop)
@@ -138,6 +144,7 @@ class StoreSink:
         shard = ShardCompleted(unit=self._unit, first=self._first, last=total - 1, summary=summary)
         outcomes = summarized(results, self._spending())
         self._latencies.extend(measured_latencies(outcomes.columns))
+        self._note_models(results)
         cases = self._table.add(self._first, outcomes)
         ids = EvidenceChunk(
             kind=IDS, first=self._first, last=total - 1, data=_encode([result.id for result in results])
@@ -146,13 +153,23 @@ class StoreSink:
         entry = RunUpdate(
             run=self.run,
             holder=self.run,
-            metadata=metadata | self._tags | {EXTERNALLY_DRIVEN: True},
+            metadata=metadata | self._about | {EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
             evidence=[lines_chunk(RESULTS, self._first, lines), ids],
             cases=cases,
         )
         self._first, self._unit = total, self._unit + 1
         self._run(self._store.commit(Transaction(entries=[entry])))
+
+    def _note_models(self, results: Sequence[_Result]) -> None:
+        """Keep the first models that outputs name in their metadata."""
+        for result in results:
+            metadata = result.execution_context.output.metadata
+            model = metadata.get("model") if is_object(metadata) else None
+            if isinstance(model, str) and model not in self._models and len(self._models) < MAX_MODELS:
+                self._models[model] = safe_name(model)
+        if names := [name for name in dict.fromkeys(self._models.values()) if name != UNKNOWN]:
+            self._about["models"] = names
 
     def _spending(self) -> Spending:
         """What was spent since the last call."""
@@ -180,7 +197,7 @@ class StoreSink:
                 run=self.run,
                 holder=self.run,
                 status=status,
-                metadata=metadata | self._tags | ({"error": footer.error} if footer.error else {}),
+                metadata=metadata | self._about | ({"error": footer.error} if footer.error else {}),
                 facts=facts_of(statistics),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[

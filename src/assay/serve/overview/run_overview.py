@@ -368,12 +368,14 @@ async def _about(store: Store, run: Run, header: EvalHeader | None) -> dict[str,
     if header is None:
         request = await read_evaluation(store, run.id)
         agent = {"agent": request.agent.agent_id} if request.agent else {}
-        return agent | ({"experiment": request.experiment} if request.experiment else {})
+        about = agent | ({"experiment": request.experiment} if request.experiment else {})
+        return about | ({"command": request.command} if request.command else {})
     found = {
         "judge": header.judge,
         "suiteDigest": header.suite_digest,
         "agentPack": f"{header.definition.pack}@{header.definition.version}" if header.definition else None,
         "suiteSource": header.suite_source,
+        "command": header.provenance.command,
     }
     return {name: value for name, value in found.items() if value}
 

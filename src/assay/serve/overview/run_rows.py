@@ -16,6 +16,7 @@ from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import CLOSED, CaseTotals, Run, RunStatus, Store
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.json_types import is_object
+from assay.runs.provenance import COMMIT
 from assay.runs.run_statistics import CaseCounts, RunStatistics, Score, planned_cases, stored_statistics
 from assay.stats.intervals import METHOD_NAMES
 
@@ -62,6 +63,13 @@ def score_interval(score: Score | None) -> ScoreInterval | None:
     )
 
 
+class Commit(_Wire, frozen=True, kw_only=True):
+    """The commit of git of the folder that the command ran in. `clean`: no tracked file differed, if that is known."""
+
+    id: str
+    clean: bool | UnsetType = UNSET
+
+
 class RunError(_Wire, frozen=True, kw_only=True):
     code: str | UnsetType = UNSET
     message: str | UnsetType = UNSET
@@ -85,6 +93,7 @@ class RunRow(_Wire, frozen=True, kw_only=True):
     models: list[str] | UnsetType = UNSET
     modes: list[str] | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET
+    commit: Commit | UnsetType = UNSET
     trials: int | UnsetType = UNSET
     score: ScoreInterval | None
     passed: bool | None
@@ -135,6 +144,8 @@ class RunRows:
             members["parent_run_id"] = metadata["parent"]["runId"]
         if "source" in metadata:
             members |= {"source_run_id": metadata["source"], "fork_mode": metadata["mode"]}
+        if is_object(commit := metadata.get(COMMIT)):
+            members["commit"] = Commit(id=str(commit["id"]), clean=commit.get("clean", UNSET))
         if metadata.get("trials", 1) > 1:
             members["trials"] = metadata["trials"]
         if isinstance(error := _error_of(run), RunError):

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.comparison import page_view, pairing
+from assay.comparison import pairing
 from assay.comparison.compare import compare_runs
-from assay.comparison.page_view import BARS, GRID, MAX_POINTS, CaseLists, comparison_view
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.comparison.views import page_view
+from assay.comparison.views.page_view import BARS, GRID, MAX_POINTS, CaseLists, comparison_view
 from assay.comparison.wording import verdict_line
 from assay.concurrency import loop_budget
 from assay.concurrency import threads as threads_module

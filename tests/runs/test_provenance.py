@@ -13,7 +13,12 @@ from assay.runs.safe_command import MAX_COMMAND, safe_command
 
 SECRET = "hunter2canary"
 KEY = "7d1f9b3e5a0c4428bd6f9e1c2a73508f64b1de90"  # as `secrets.token_hex` makes it
-ENVIRONMENT = {"SHOP_API_KEY": "a plain sentence", "DB_PASSWORD": SECRET, "HOME": "/home/me", "SHORT_TOKEN": "ab"}
+ENVIRONMENT = {
+    "SHOP_API_KEY": "a plain sentence",
+    "DB_PASSWORD": SECRET,
+    "HOME": "/home/me",
+    "SHORT_TOKEN": "ab",
+}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,9 @@ def test_a_tag_is_a_name_and_a_value(tag):
     check_tags([tag])
 
 
-@pytest.mark.parametrize("tag", ["main", "", f"token={SECRET}", f"api_key={SECRET}", "x=sk-0123456789abcdefghijkl"])
+@pytest.mark.parametrize(
+    "tag", ["main", "", f"token={SECRET}", f"api_key={SECRET}", "x=sk-0123456789abcdefghijkl"]
+)
 def test_a_tag_without_a_value_or_with_a_secret_is_refused(tag):
     with pytest.raises(UsageError) as refusal:
         check_tags([tag])
@@ -102,7 +109,9 @@ def test_the_commit_and_whether_it_was_clean(tmp_path):
     assert read_commit(tmp_path) == (commit, True)
     (tmp_path / "prompt.txt").write_text("2")
     assert read_commit(tmp_path) == (commit, False)
-    assert commit_text({"commit": {"id": commit, "clean": False}}) == f"commit {commit[:10]} and changed files"
+    assert (
+        commit_text({"commit": {"id": commit, "clean": False}}) == f"commit {commit[:10]} and changed files"
+    )
 
 
 def test_a_run_without_a_commit_says_nothing_of_one():

@@ -30,6 +30,10 @@ def _is_policy(value: Any) -> bool:
     return _is_file(value) or isinstance(value, Mapping)
 
 
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_by(value: Any) -> bool:
     return isinstance(value, str) or (is_sequence(value) and all(map(_is_text, value)))
 
@@ -50,6 +54,7 @@ _KINDS: dict[str, _Kind] = {
     "markdown": _FILE,
     "max_unmeasured": _WHOLE,
     "metric": (_is_text, "the name of a metric"),
+    "metrics": (_is_flag, "True or False"),
     "min_mean": _NUMBER,
     "output": _FILE,
     "policy": (_is_policy, "a file or a dictionary with rules"),

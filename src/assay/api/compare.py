@@ -8,6 +8,7 @@ from assay.comparison.compare import PairComparison, RunComparison
 from assay.comparison.sources import CompareOptions, compare_sources, read_options
 from assay.comparison.wording import (
     ADJUSTED,
+    ALL_ADJUSTED,
     MAX_SLICES,
     about_cases,
     cases_text,
@@ -86,8 +87,16 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
             f"{pair.baseline_title} → {pair.run_title}: {verdict_line(pair.result)}",
             f"  {counts_line(pair, self)}",
             *(f"  {line}" for line in about_cases(pair)),
+            *_metric_lines(pair),
             *([] if power is None else [f"  {power}"]),
         ]
+
+
+def _metric_lines(pair: PairComparison) -> Iterator[str]:
+    if pair.metrics:
+        yield f"  {ALL_ADJUSTED}"
+    for one in pair.metrics:
+        yield f"    {one.metric}: {verdict_line(one.result)}"
 
 
 def _slice_lines(pair: PairComparison) -> Iterator[str]:
@@ -109,6 +118,7 @@ def compare(
     margin: float | None = None,
     limit: int = 10,
     standardize_by: str | None = None,
+    metrics: bool = False,
     tenant: str | None = None,
 ) -> Comparison:
     """
@@ -117,11 +127,17 @@ def compare(
         compared = assay.compare(before, after, by="topic")
 
     Each is a result of `evaluate` or `run_suite`, a file of results, the id of a stored run or `latest`, a data frame
-    of `to_pandas()`, or a list of results. `by`, `metric`, `margin`, `limit` and `standardize_by` are the options of
-    `assay compare`. It needs the extra `compare`.
+    of `to_pandas()`, or a list of results. `by`, `metric`, `margin`, `limit`, `standardize_by` and `metrics` are the
+    options of `assay compare`. It needs the extra `compare`.
     """
     check_arguments(
-        by=by, metric=metric, margin=margin, limit=limit, standardize_by=standardize_by, tenant=tenant
+        by=by,
+        metric=metric,
+        margin=margin,
+        limit=limit,
+        standardize_by=standardize_by,
+        metrics=metrics,
+        tenant=tenant,
     )
     options = CompareOptions(
         metric=metric,
@@ -129,6 +145,7 @@ def compare(
         margin=margin,
         limit=limit,
         standardize_by=standardize_by,
+        metrics=metrics,
     )
     return compare_results((a, b, *others), options, tenant)
 

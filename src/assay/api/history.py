@@ -6,16 +6,18 @@ from os import PathLike, fspath
 from msgspec import Struct
 
 from assay import settings
+from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.agenteval.suites.suite import read_suite_file
 from assay.api.arguments import check_arguments
 from assay.api.pack_refs import is_reference
-from assay.comparison.history import HistoryRow, rows_of, suite_names, suite_runs
+from assay.comparison.views.history import HistoryRow, rows_of, suite_names, suite_runs
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import UsageError
 from assay.errors.door import place_of
 from assay.errors.nearest import did_you_mean
+from assay.fep.records.run_header import KIND as EVALUATION
 from assay.host import parts
-from assay.ports import LOCAL_TENANT
+from assay.ports import LOCAL_TENANT, RunQuery, Store
 from assay.promotion.states import deployment_states
 from assay.results.notebook_html import page, paragraph, table
 from assay.stats.number_text import range_text, score_text
@@ -73,12 +75,13 @@ def history(
     suite: str | PathLike[str], *, agent: str | None = None, limit: int = 20, tenant: str | None = None
 ) -> SuiteHistory:
     """
-    The stored runs of a suite: for each its score with the interval, cost, latency and findings.
+    The stored runs of a suite or an experiment: for each its score with the interval, cost, latency and findings.
 
         for row in assay.history("suite.yaml").rows:
             print(row.agent_version, row.score, row.low, row.high)
 
-    `suite` is its id or a file. `agent` selects the runs of one agent. An id that no stored run has is refused.
+    `suite` is its id or a file, or the name of an experiment or of a project of traces. `agent` selects the runs of one
+    agent. An id that no stored run has is refused.
     """
     check_arguments(suite=suite, agent=agent, limit=limit, tenant=tenant)
     if not 1 <= limit <= MAX_ROWS:
@@ -104,10 +107,10 @@ def read_history(suite_id: str, agent: str | None, limit: int, tenant: str | Non
     async def work() -> SuiteHistory:
         async with parts.store(settings.load(), light=True) as store:
             rows: list[HistoryRow] = []
-            before = None
+            before, kind = None, await _kind_of(store, owner, suite_id)
             while True:
                 runs, before = await suite_runs(
-                    store, owner, suite_id, agent=agent, before=before, limit=limit - len(rows)
+                    store, owner, suite_id, kind=kind, agent=agent, before=before, limit=limit - len(rows)
                 )
                 agents = {str(run.metadata.get("agentId", "")) for run in runs}
                 rows += await rows_of(store, runs, await deployment_states(store, owner, agents))
@@ -119,6 +122,14 @@ def read_history(suite_id: str, agent: str | None, limit: int, tenant: str | Non
             return SuiteHistory(suite_id=suite_id, rows=rows, more=before is not None, note=note)
 
     return run_to_end(work)
+
+
+async def _kind_of(store: Store, owner: str, name: str) -> str:
+    """The kind of the runs of a name: agent evals of a suite, else evaluations of an experiment or a project."""
+    for kind in (EVAL, EVALUATION):
+        if await store.runs(RunQuery(tenant=owner, kind=kind, name=name, limit=1)):
+            return kind
+    return EVAL
 
 
 def no_runs(suite_id: str, agent: str | None, suites: Sequence[str]) -> str:

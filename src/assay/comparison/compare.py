@@ -15,6 +15,7 @@ from assay.comparison.difference import (
     Standardization,
 )
 from assay.comparison.metric import Metric
+from assay.comparison.metric_table import MetricDifference, metric_differences
 from assay.comparison.pairing import (
     CaseIndex,
     PairedRuns,
@@ -79,6 +80,7 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     span: float | None = None
     changes: tuple[CaseDifference, ...] = ()
     slices: tuple[SliceDifference, ...] = ()
+    metrics: tuple[MetricDifference, ...] = ()  # every one, if that is asked for
     notes: tuple[str, ...] = ()
     unpaired: bool = False
     in_both: int = 0  # cases of both runs, if they are not paired
@@ -87,6 +89,7 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sampling: SamplingRates | None = None  # if they differ
     baseline_name: str = ""  # that a user gave to the run; `baseline` and `run` are ids or files
     run_name: str = ""
+    differs: tuple[str, ...] = ()  # what tells the runs apart: commit, model, agent, tags
 
     @property
     def baseline_title(self) -> str:
@@ -126,13 +129,19 @@ def compare_runs(
 
     `limit` is the number of changed cases that are listed. Raises InvalidRequest if there is nothing to compare.
     """
-    return compare_paired(PairedRuns(runs), margin=margin, limit=limit, level=level)
+    metrics = runs[0].options.every_metric if runs else False
+    return compare_paired(PairedRuns(runs), margin=margin, limit=limit, level=level, metrics=metrics)
 
 
 def compare_paired(
-    paired: PairedRuns, *, margin: float | None = None, limit: int = 10, level: float = LEVEL
+    paired: PairedRuns,
+    *,
+    margin: float | None = None,
+    limit: int = 10,
+    level: float = LEVEL,
+    metrics: bool = False,
 ) -> RunComparison:
-    """Compare runs whose cases are paired already."""
+    """Compare runs whose cases are paired already. With `metrics`, by every metric too."""
     runs, metric, pairings = paired.runs, paired.metric, paired.pairings
     span = _span(runs, metric)
     if margin is not None and span is not None and margin >= span:
@@ -163,6 +172,11 @@ def compare_paired(
               standardized.get(at))
         for at, sample in samples.items()
     )  # fmt: skip
+    if metrics:
+        every = metric_differences(paired, margin, level)
+        comparisons = tuple(
+            replace(one, metrics=every[at]) for at, one in zip(samples, comparisons, strict=True)
+        )
     return RunComparison(
         metric=metric.name, lower_is_better=metric.lower_is_better, margin=margin, comparisons=comparisons
     )
@@ -228,6 +242,7 @@ def _pair(
         mixes=slice_mixes(paired, at),
         standardized=standardized,
         sampling=_sampling(baseline, run),
+        differs=tuple(_differs(baseline, run)),
     )
     return found if is_unpaired else _with_changes(found, paired, at, limit)
 
@@ -264,6 +279,14 @@ def _with_changes(found: PairComparison, paired: PairedRuns, at: int, limit: int
             for pair in [*worst, *best]
         ),
     )
+
+
+def _differs(baseline: RunScores, run: RunScores) -> Iterable[str]:
+    """`commit 1f3a9c2b7d → 88c1d02e4f`: what is recorded of both runs and differs, or is recorded of one."""
+    before, after = baseline.about, run.about
+    for name in dict.fromkeys((*before, *after)):
+        if before.get(name) != after.get(name):
+            yield f"{name} {before.get(name, 'none')} → {after.get(name, 'none')}"
 
 
 def _sampling(baseline: RunScores, run: RunScores) -> SamplingRates | None:

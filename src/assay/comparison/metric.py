@@ -79,6 +79,10 @@ class Metric(Struct, frozen=True, kw_only=True):
 
 PASSED = Metric(name="passed", kind="passed")
 SCORE = Metric(name="score", kind="score")
+COST = Metric(name="cost_usd", kind="output", member="cost_usd")
+LATENCY = Metric(name="latency_ms", kind="output", member="latency_ms")
+P95 = Metric(name="latency_ms:p95", kind="output", member="latency_ms", quantile="p95")
+EVERY = (PASSED, SCORE, COST, LATENCY)  # that a table of all metrics reads, beside the checks
 
 
 def read_metric(text: str) -> Metric:

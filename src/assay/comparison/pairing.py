@@ -20,7 +20,7 @@ from assay.comparison.run_scores import RunScores, Series, chosen_metric
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
-from assay.stats.bootstrap import bootstrap_interval
+from assay.stats.bootstrap import LEAST_CASES, MOST_CASES, bootstrap_interval
 from assay.stats.distributions import numpy
 from assay.stats.paired import PairedResult
 
@@ -242,6 +242,15 @@ class PairedRuns:
         smaller = min(self.index.cases_in(0), self.index.cases_in(at))
         return 2 * self.in_both[at] >= smaller
 
+    def positions(self, at: int, cases: Sequence[int], trials: int) -> list[int | None]:
+        """The number of each case in a run, whose cases have this many trials."""
+        run, every = self.runs[at], self.index.cases_of_rows[at]
+        if run.is_eval:
+            tasks = {case: number for number, case in enumerate(every[run.tasks :])}
+            return [tasks.get(case) for case in cases]
+        rows = [self.index.row_of(at, case) for case in cases]
+        return [None if row < 0 else row // trials for row in rows]
+
     def cases(self, at: int) -> Iterator[RunCase]:
         """The cases of a run by the metric."""
         return run_cases(self.values[at], is_whole=self.metric.kind != "check")
@@ -272,14 +281,51 @@ def case_groups(paired: PairedRuns, at: int) -> CaseGroups:
 # Compares medians and 95th percentiles of two runs: metrics that are not means, by the BCa bootstrap.
 
 
+class QuantileValues(Struct, frozen=True):
+    """The values of two runs whose quantile is compared."""
+
+    quantile: Quantile
+    before: list[float]
+    after: list[float]
+    is_paired: bool
+
+    def interval(self, level: float) -> PairedResult:
+        """The difference with its interval; without one, if there are too few cases for a bootstrap, or too many."""
+        sizes = None if self.is_paired else (len(self.before), len(self.after))
+        n = len(self.before) if self.is_paired else len(self.before) + len(self.after)
+        if not (self.before and self.after):
+            return PairedResult(None, None, None, None, None, level, "none", n, sizes=sizes)
+        if min(len(self.before), len(self.after)) < LEAST_CASES or max(map(len, self._both)) > MOST_CASES:
+            first, second = (
+                float(_STATISTICS[self.quantile](numpy().asarray(one), -1)) for one in self._both
+            )
+            return PairedResult(first, second, second - first, None, None, level, "none", n, sizes=sizes)
+        statistic = _STATISTICS[self.quantile]
+        return bootstrap_interval(statistic, *self._both, level=level, is_paired=self.is_paired)
+
+    @property
+    def _both(self) -> tuple[list[float], list[float]]:
+        return self.before, self.after
+
+
+def quantile_values(
+    quantile: Quantile, values: tuple[CaseValues, CaseValues], index: CaseIndex, *, is_paired: bool
+) -> QuantileValues:
+    """The values of the cases that both runs measured; of runs that are not paired, those of each."""
+    if is_paired:
+        pairs = list(Pairing(index, *values).pairs())
+        return QuantileValues(quantile, [one.before for one in pairs], [one.after for one in pairs], True)
+    before, after = (
+        [one.mean for one in run_cases(each, is_whole=True) if one.mean is not None] for each in values
+    )
+    return QuantileValues(quantile, before, after, False)
+
+
 def quantile_interval(paired: PairedRuns, quantile: Quantile, level: float) -> PairedResult:
     """The difference of the quantile of two runs. Raises InvalidRequest for too few cases, or too many."""
     name, is_paired = paired.metric.name, 1 not in paired.unpaired
-    if is_paired:
-        pairs = list(paired.pairings[1].pairs())
-        before, after = [pair.before for pair in pairs], [pair.after for pair in pairs]
-    else:
-        before, after = ([one.mean for one in paired.cases(at) if one.mean is not None] for at in range(2))
+    found = quantile_values(quantile, (paired.values[0], paired.values[1]), paired.index, is_paired=is_paired)
+    before, after = found.before, found.after
     try:
         return bootstrap_interval(_STATISTICS[quantile], before, after, level=level, is_paired=is_paired)
     except InvalidRequest as refusal:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from assay.comparison.metric import PASSED, SCORE, Metric
+from assay.comparison.metric import EVERY, PASSED, SCORE, Metric
 from assay.comparison.result_line import BESIDE, ResultLine, read_line
 from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
@@ -26,6 +26,8 @@ from assay.traces.sampling import SampledTraces
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
 MAX_ROWS = 2**32 - 1
+FIRST_CRITERIA = 200  # rows in which criteria of judges are looked for
+MAX_CHECK_METRICS = 30  # checks of a table of all metrics
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 UNKNOWN_SEVERITY: Severity = "critical"  # counts a finding with another severity: a gate must not overlook it
@@ -43,6 +45,7 @@ class ReadOptions(Struct, frozen=True):
     standard: Dimension | None = (
         None  # the grouping whose mix a comparison of different cases is standardized to
     )
+    every_metric: bool = False  # what a table of all metrics needs is read beside the metric
 
     @property
     def every_dimension(self) -> tuple[Dimension, ...]:
@@ -52,6 +55,9 @@ class ReadOptions(Struct, frozen=True):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
+        if self.every_metric:
+            own = () if self.metric is None or self.metric in EVERY else (self.metric,)
+            return (*EVERY, *own)
         if self.metric is None:
             return PASSED, SCORE
         return (self.metric, PASSED) if self.with_passed and self.metric != PASSED else (self.metric,)
@@ -82,6 +88,7 @@ class RunScores:
     def __init__(self, name: str, options: ReadOptions, *, is_eval: bool = False) -> None:
         self.name, self.options = name, options  # the id of a stored run, or the name of a file
         self.given_name = ""  # that a user gave to the run
+        self.about: dict[str, str] = {}  # what tells it apart from other runs
         self.columns: Columns = {}  # of the table that the cases come from
         self._dimensions = options.every_dimension
         self.is_eval = is_eval  # the scores come from a report, not from the lines
@@ -94,11 +101,13 @@ class RunScores:
         self.trials, self.trials_passed = array("I"), array("I")  # the latter of tasks alone
         self.metrics = {metric.name: Series() for metric in options.metrics}
         self.groups: dict[tuple[str, str], Series] = {}  # by grouping and name
+        self.check_scores: dict[str, Series] = {}  # by label, for a table of all metrics
         self.slices: dict[str, array[int]] = {one.name: array("I") for one in options.every_dimension}
         self.slice_sets: dict[str, dict[tuple[str, ...], int]] = {
             one.name: {} for one in options.every_dimension
         }
-        self.members: dict[str, None] = {}  # of the cases, if slices are read
+        self.members: dict[str, None] = {}  # of the cases, if slices or all metrics are read
+        self.has_tags = self.has_criteria = False  # of the cases; of the checks of the first of them
         self.checks: dict[str, None] = {}
         self.findings: dict[
             str, dict[tuple[str, str], int]
@@ -138,8 +147,10 @@ class RunScores:
         row = self._add_row(case["id"], _input_hash(case.get("input")))
         self.tasks = row + 1
         self.sampling.add(line.execution_context.output.metadata)
-        if self._dimensions:
+        if self._dimensions or self.options.every_metric:
             note_members(case, self.members)
+            if not self.has_tags and case.get("tags"):
+                self.has_tags = True
         for dimension in self._dimensions:
             context = (
                 _decode(raw)["execution_context"] if dimension.query is not None else {"test_case": case}
@@ -148,9 +159,13 @@ class RunScores:
         if not self.is_eval:
             for metric in self.options.metrics:
                 self._add_value(self.metrics[metric.name], row, metric.value(line), location)
-        elif (metric := self.options.metric) is not None and metric.kind in ("check", "output"):
-            self._add_value(self.metrics[metric.name], row, metric.value(line), location)
+        else:
+            for metric in self.options.metrics:
+                if metric.kind in ("check", "output"):
+                    self._add_value(self.metrics[metric.name], row, metric.value(line), location)
         self._add_groups(line, row, location)
+        if self.options.every_metric and row < FIRST_CRITERIA and not self.has_criteria:
+            self.has_criteria = any(True for check in line.check_results for _ in line.criteria(check))
         return line
 
     def add_value(self, id: str, value: float) -> None:
@@ -206,14 +221,23 @@ class RunScores:
                 self.checks[label] = None
             if check.results.get("passed") is False and "severity" in check.results:
                 self._read_findings(line.case["id"], check.results)
-            if not self.options.groupings:
+            if not self.options.groupings and not self.options.every_metric:
                 continue
             value = nan if check.status != "completed" else line.score(check)
+            if self.options.every_metric:
+                self._add_check(label.removeprefix(BESIDE), row, value, location)
             if "check" in self.options.groupings:
                 self._add_value(self._group("check", label.removeprefix(BESIDE)), row, value, location)
             if "criterion" in self.options.groupings:
                 for text, met, _ in line.criteria(check):
                     self._group("criterion", text).add(row, float(met))
+
+    def _add_check(self, label: str, row: int, value: float | None, location: str) -> None:
+        """Add the score of a check to its own series; of very many checks, the first have one."""
+        if label not in self.check_scores and len(self.check_scores) < MAX_CHECK_METRICS:
+            self.check_scores[label] = Series()
+        if label in self.check_scores:
+            self._add_value(self.check_scores[label], row, value, location)
 
     def _read_findings(self, id: str, results: dict[str, Any]) -> None:
         """That of a detector, or all that a judge lists in `found`."""

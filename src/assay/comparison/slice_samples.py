@@ -126,19 +126,26 @@ def _grouped_samples(paired: PairedRuns, grouping: str) -> Samples:
             series = run.groups.get((grouping, name))
             if series is None:
                 continue
-            span, second = _series_span(own, series), CaseValues(index, at, series)
-            if at not in paired.unpaired:
-                samples[at, name] = _paired_sample(Pairing(index, first, second), span)
-                continue
-            sample = UnpairedSample(span)
-            for is_after, values in enumerate((first, second)):
-                for case in run_cases(values, is_whole=False):
-                    _put(sample, case, is_after=bool(is_after))
-            samples[at, name] = UnpairedCases(sample)
+            span, second = series_span(own, series), CaseValues(index, at, series)
+            samples[at, name] = series_sample(paired, at, (first, second), span, is_whole=False)
     return samples
 
 
-def _series_span(*series: Series) -> float | None:
+def series_sample(
+    paired: PairedRuns, at: int, values: tuple[CaseValues, CaseValues], span: float | None, *, is_whole: bool
+) -> CaseSample:
+    """The cases of the first run and of another by their values. `is_whole`: see `run_cases`."""
+    if at not in paired.unpaired:
+        return _paired_sample(Pairing(paired.index, *values), span)
+    sample = UnpairedSample(span)
+    for is_after, one in enumerate(values):
+        for case in run_cases(one, is_whole=is_whole):
+            _put(sample, case, is_after=bool(is_after))
+    return UnpairedCases(sample)
+
+
+def series_span(*series: Series) -> float | None:
+    """1 if every value is between 0 and 1; None if a difference has no limit that is known."""
     return None if any(value < 0 or value > 1 for one in series for value in one.values) else 1.0
 
 

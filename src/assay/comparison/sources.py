@@ -31,6 +31,7 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
     margin: float | None = None
     limit: int = 10
     standardize_by: str | None = None
+    metrics: bool = False  # every metric beside the chosen one
 
 
 def read_options(options: CompareOptions) -> ReadOptions:
@@ -50,7 +51,9 @@ def read_options(options: CompareOptions) -> ReadOptions:
                 f" {options.standardize_by}: every case has the same {options.standardize_by}s"
             )
         standard = read_dimension(options.standardize_by)
-    return ReadOptions(metric, tuple(dimensions.values()), groupings, standard=standard)
+    return ReadOptions(
+        metric, tuple(dimensions.values()), groupings, standard=standard, every_metric=options.metrics
+    )
 
 
 class RunSource(ABC):

@@ -21,7 +21,8 @@ from assay.protocol.json_types import is_object
 from assay.results.reasons import number_of
 from assay.results.slices import Columns
 from assay.runs.erasure import request_data
-from assay.runs.run_names import name_of
+from assay.runs.provenance import commit_text
+from assay.runs.run_names import name_of, other_tags
 
 COMPARABLE = frozenset({EVAL, KIND})  # kinds of runs that have results
 
@@ -82,11 +83,27 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     scores.use_columns(await columns_of(store, run))
     scores.given_name = name_of(run.metadata)
     scores.sampling.window = _sampling_rate(run)
+    scores.about = _about(run)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
     elif part := part_of(run):
         scores.incomplete = f"it has {part}"
     return scores
+
+
+def _about(run: Run) -> dict[str, str]:
+    """What is recorded of a run that tells it apart from others."""
+    metadata = run.metadata
+    found = {
+        "commit": commit_text(metadata).removeprefix("commit "),
+        "model": ", ".join(metadata.get("models", ())),
+        "agent": " ".join(str(metadata[name]) for name in ("agentId", "agentVersion") if metadata.get(name)),
+        "suite version": str(metadata.get("suiteVersion", "")),
+    }
+    for tag in other_tags(metadata.get("tags", ())):
+        name, _, value = tag.partition("=")
+        found[f"tag {name}"] = value
+    return {name: value for name, value in found.items() if value}
 
 
 def _sampling_rate(run: Run) -> float | None:

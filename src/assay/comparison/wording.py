@@ -1,16 +1,22 @@
 """A comparison in words: the verdict in one line, the counts, and what a reader must know about the cases."""
 
+from collections.abc import Callable
+
+from msgspec import Struct
+
 from assay.comparison.compare import CaseList, PairComparison, RunComparison
 from assay.comparison.difference import DifferenceInterval, SliceShare
+from assay.comparison.metric_table import MetricDifference
 from assay.errors.door import hint_of
 from assay.results.slices import slice_text
-from assay.stats.number_text import change_text, fixed
+from assay.stats.number_text import MINUS, change_text, fixed, format_usd, milliseconds_text
 from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
 MAX_IDS = 5
 MAX_SLICES = 50  # that a table for a person lists
 ADJUSTED = "the worst slice first; the intervals are adjusted for the number of slices"
+ALL_ADJUSTED = "every metric; the intervals are adjusted for the number of metrics (Holm)"
 
 
 def verdict_line(result: DifferenceInterval) -> str:
@@ -40,6 +46,51 @@ def interval_text(result: DifferenceInterval) -> str:
     return f"{change_text(result.difference, digits)} ({_limits(result, digits)})"
 
 
+class MetricTexts(Struct, frozen=True, kw_only=True):
+    """A metric in words, in its own unit: dollars, milliseconds, or a number from 0 to 1."""
+
+    metric: str
+    before: str
+    after: str
+    difference: str
+    interval: str
+    verdict: str
+
+
+def metric_texts(one: MetricDifference) -> MetricTexts:
+    """`latency_ms:p95`, `1,200 ms`, `900 ms`, `−300 ms`, `99% −420 ms…−110 ms`, `improved`."""
+    result = one.result
+    unit = {"cost_usd": format_usd, "latency_ms:p95": milliseconds_text}.get(one.metric)
+    known = result.before is not None and result.after is not None and result.difference is not None
+    if unit is None or not known:
+        digits = _digits(result)
+        return MetricTexts(
+            metric=one.metric,
+            before="–" if result.before is None else fixed(result.before, digits),
+            after="–" if result.after is None else fixed(result.after, digits),
+            difference="–" if result.difference is None else change_text(result.difference, digits),
+            interval=_limits(result, digits),
+            verdict=slice_verdict(result),
+        )
+    level = f"{round(100 * result.level, 2):g}%"
+    limits = f"no {level} interval"
+    if result.low is not None and result.high is not None:
+        limits = f"{level} {_with_unit(result.low, unit)}…{_with_unit(result.high, unit)}"
+    return MetricTexts(
+        metric=one.metric,
+        before=unit(result.before or 0.0),
+        after=unit(result.after or 0.0),
+        difference=_with_unit(result.difference or 0.0, unit, plus="+"),
+        interval=limits,
+        verdict=slice_verdict(result),
+    )
+
+
+def _with_unit(value: float, unit: Callable[[float], str], plus: str = "") -> str:
+    sign = MINUS if value < 0 else plus if value else ""
+    return f"{sign}{unit(abs(value))}"
+
+
 def slice_verdict(result: DifferenceInterval) -> str:
     """The verdict of a slice, for a table; and that of its measured cases, if unmeasured ones took it away."""
     alone = result.measured_verdict
@@ -67,7 +118,7 @@ def pairing_text(pair: PairComparison) -> str:
 
 def about_cases(pair: PairComparison) -> list[str]:
     """What a reader must know about the cases: unmeasured ones, those of one run alone, other inputs, other checks."""
-    lines: list[str] = []
+    lines = [f"the runs differ: {'; '.join(pair.differs)}"] if pair.differs else []
     bounds = pair.result.unmeasured
     if pair.unmeasured.count:
         reach = "the difference has no known limits"

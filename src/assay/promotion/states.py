@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import UNSET
 
-from assay.comparison.history import Deployments, DeploymentState
+from assay.comparison.views.history import Deployments, DeploymentState
 from assay.ports import RequireCount, Store
 from assay.promotion.records import KIND, AgentRecords, decode, read_records, wire_records
 from assay.protocol.deployments import AgentDeployment

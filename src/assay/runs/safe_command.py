@@ -26,13 +26,18 @@ _FILE = lazy_pattern(
 def safe_command(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     """The command line as it may be stored and shown."""
     secrets = sorted(
-        {value for name, value in environment.items() if len(value) >= LEAST_SECRET and is_secret(name, value)},
+        {
+            value
+            for name, value in environment.items()
+            if len(value) >= LEAST_SECRET and is_secret(name, value)
+        },
         key=len,
         reverse=True,
     )
     words: list[str] = []
     hidden = False
-    for argument in arguments:
+    for raw in arguments:
+        argument = raw
         for secret in secrets:
             argument = argument.replace(secret, REDACTED)
         words.append(REDACTED if hidden else _safe_argument(argument))

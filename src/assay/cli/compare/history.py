@@ -1,5 +1,6 @@
 """`assay history`: the scores of a suite over the versions of an agent, as a table with a small chart."""
 
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -10,18 +11,26 @@ from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.stored_runs.run_list import short_ids
-from assay.comparison.history import HistoryRow
-from assay.errors import UsageError
+from assay.comparison.views.history import HistoryRow
+from assay.errors import Refusal, UsageError
+from assay.fep.records.run_header import KIND as EVALUATION
 from assay.stats.number_text import format_usd, milliseconds_text, range_text
 from assay.stats.number_text import score_text as number_text
 
 CHARTS = (21, 11, 0)  # columns of the chart: the widest that fits
 MAX_PAGE = 100  # rows that a server returns at once
+LEFT = ("state", "tags", "commit")  # columns of words
+ONLY_IF_KNOWN = ("corrected", "tags", "commit")
 
 
 class _Page(Struct, rename="camel"):
     rows: list[HistoryRow]
     next_page_token: str | None = None
+
+
+class _Rows(Struct):
+    rows: list[HistoryRow]
+    next: str | None = None
 
 
 def main(
@@ -39,7 +48,7 @@ def main(
     if server is not None:
         if tenant is not None:
             raise UsageError("--tenant and --server: expected one of them, got both; the key has a tenant")
-        history = _remote(HostClient(server, key_file), suite_id, agent, limit)
+        history = _read_remote(HostClient(server, key_file), suite_id, agent, limit)
     else:
         history = read_history(suite_id, agent, limit, tenant)
     if json:
@@ -47,6 +56,30 @@ def main(
         echo_json(msgspec.json.encode(document))
     else:
         show(history)
+
+
+def _read_remote(host: HostClient, name: str, agent: str | None, limit: int) -> SuiteHistory:
+    """The runs of a suite there; if there is no such suite, the evaluations of an experiment or a project."""
+    try:
+        return _remote(host, name, agent, limit)
+    except Refusal as refusal:
+        found = _remote_evaluations(host, name, agent, limit)
+        if not found.rows:
+            raise refusal from None
+        return found
+
+
+def _remote_evaluations(host: HostClient, name: str, agent: str | None, limit: int) -> SuiteHistory:
+    rows: list[HistoryRow] = []
+    body: dict[str, Any] = {"name": name, "kind": EVALUATION}
+    body |= {} if agent is None else {"agentId": agent}
+    while True:
+        body["limit"] = min(MAX_PAGE, limit - len(rows))
+        page = msgspec.json.decode(host.request("POST", "/v1/host/assay/runs:history", body), type=_Rows)
+        rows += page.rows
+        if page.next is None or len(rows) >= limit:
+            return SuiteHistory(suite_id=name, rows=rows, more=page.next is not None)
+        body["cursor"] = page.next
 
 
 def _remote(host: HostClient, suite_id: str, agent: str | None, limit: int) -> SuiteHistory:
@@ -82,9 +115,11 @@ def show(history: SuiteHistory) -> None:
 def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Table:
     """The table. `terse` leaves out columns that have nothing but dashes."""
     several = len({row.agent_id for row in rows}) > 1
+    versions = any(row.agent_version for row in rows)
     suites = len({row.suite_version for row in rows}) > 1
     table = Table(header_style="bold", padding=(0, 1, 0, 0))
-    names = [*(("agent",) if several else ()), "version", *(("suite",) if suites else ()), "run", "score"]
+    names = [*(("agent",) if several else ()), *(("version",) if versions else ())]
+    names += [*(("suite",) if suites else ()), "run", "score"]
     for name in names:
         table.add_column(name, no_wrap=True)
     if columns:
@@ -94,16 +129,23 @@ def _table(rows: list[HistoryRow], columns: int, *, terse: bool = False) -> Tabl
         "p95": ["–" if row.p95_latency_ms is None else milliseconds_text(row.p95_latency_ms) for row in rows],
         "findings": [*map(findings_text, rows)],
         "state": [*map(state_text, rows)],
+        "corrected": [f"{row.corrections:,}" if row.corrections else "–" for row in rows],
+        "tags": [", ".join(row.tags) or "–" for row in rows],
+        "commit": [row.commit or "–" for row in rows],
     }
-    last = {name: texts for name, texts in last.items() if not terse or any(text != "–" for text in texts)}
+    last = {
+        name: texts
+        for name, texts in last.items()
+        if not (terse or name in ONLY_IF_KNOWN) or any(text != "–" for text in texts)
+    }
     for name in last:
-        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     ids = short_ids([row.run_id for row in rows])
     for at, (id, row) in enumerate(zip(ids, rows, strict=True)):
         style = "" if row.passed is None else "green" if row.passed else "red"
         table.add_row(
             *((row.agent_id,) if several else ()),
-            row.agent_version,
+            *((row.agent_version,) if versions else ()),
             *((row.suite_version,) if suites else ()),
             id,
             cell(score_text(row), style),
@@ -117,6 +159,8 @@ def score_text(row: HistoryRow) -> str:
     """`0.800 (0.549–0.930)`, or the status of a run without a score."""
     if row.score is None:
         return row.part or ("not measured" if row.status == "completed" else row.status)
+    if row.scale != "score":
+        return f"{row.text} ({row.range})"
     if row.low is None or row.high is None:
         return number_text(row.score)
     return f"{number_text(row.score)} ({range_text(row.low, row.high, 'score')})"

@@ -10,11 +10,13 @@ from assay.comparison.compare import CaseDifference, PairComparison, RunComparis
 from assay.comparison.difference import DifferenceInterval, SliceDifference
 from assay.comparison.wording import (
     ADJUSTED,
+    ALL_ADJUSTED,
     MAX_SLICES,
     about_cases,
     cases_text,
     counts_line,
     interval_text,
+    metric_texts,
     power_line,
     slice_verdict,
     verdict_line,
@@ -41,6 +43,7 @@ def show_pair(pair: PairComparison, compared: RunComparison, *, name: bool = Fal
         page.put(f"{pair.baseline_title} → {pair.run_title}", "bold")
     page.put(_headline(result))
     page.put(counts_line(pair, compared))
+    _put_metrics(page, pair)
     _put_slices(page, pair.slices)
     _put_changes(page, pair)
     for line in about_cases(pair):
@@ -73,6 +76,22 @@ def _put_changes(page: Page, pair: PairComparison) -> None:
 def _reasons(change: CaseDifference) -> Sequence[tuple[str, str]]:
     found = (("before", change.reason_before), ("after ", change.reason_after))
     return [(label, reason) for label, reason in found if reason]
+
+
+def _put_metrics(page: Page, pair: PairComparison) -> None:
+    if not pair.metrics:
+        return
+    page.put(ALL_ADJUSTED)
+    table = Table(header_style="bold")
+    for at, name in enumerate(("metric", "cases", "before", "after", "difference", "interval", "verdict")):
+        table.add_column(cell(name), justify="right" if 0 < at < 6 else "left", no_wrap=True)
+    for one in pair.metrics:
+        texts = metric_texts(one)
+        name = f"{texts.metric} (lower is better)" if one.lower_is_better else texts.metric
+        verdict = cell(texts.verdict, STYLES.get(one.result.verdict, ""))
+        numbers = (cases_text(one.result), texts.before, texts.after, texts.difference, texts.interval)
+        table.add_row(name, *numbers, verdict)
+    page.put_table(table)
 
 
 def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:

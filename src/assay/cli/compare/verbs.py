@@ -44,6 +44,13 @@ def compare(
             metavar="PATH",
         ),
     ] = None,
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics",
+            help="Also compare every metric: passed, score, each check, cost and the p95 of the latency.",
+        ),
+    ] = False,
     limit: Annotated[
         int, typer.Option(help="How many changed cases are listed.", metavar="N", min=0, max=1000)
     ] = 10,
@@ -58,7 +65,12 @@ def compare(
     from assay.comparison.sources import CompareOptions
 
     options = CompareOptions(
-        metric=metric, by=tuple(by or ()), margin=margin, limit=limit, standardize_by=standardize_by
+        metric=metric,
+        by=tuple(by or ()),
+        margin=margin,
+        limit=limit,
+        standardize_by=standardize_by,
+        metrics=metrics,
     )
     main(runs, options, tenant=tenant, json=json)
 
@@ -146,7 +158,13 @@ def gate(
 
 
 def history(
-    suite: Annotated[str, typer.Argument(help="The suite: its id, or a file.", metavar="SUITE")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="The suite: its id, or a file; or the name of an experiment or a project of traces.",
+            metavar="SUITE",
+        ),
+    ],
     agent: Annotated[str | None, typer.Option(help="Only runs of this agent.", metavar="ID")] = None,
     limit: Annotated[int, typer.Option(help="At most N runs.", metavar="N", min=1, max=1000)] = 20,
     tenant: Tenant = None,

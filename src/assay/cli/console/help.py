@@ -178,10 +178,11 @@ For each task it shows the first difference: another tool, other arguments, anot
 What an agent says to itself, its usage and its times are not compared. Both runs must be agent evals, or both
 evaluations.
 """,
-    "history": """Show the scores of a suite over the versions of an agent.
+    "history": """Show the scores of a suite or an experiment over time.
 
 \b
     assay history suite.yaml --agent local.shop.bot
+    assay history my-experiment
 
 Each line is a run: its score with the 95% interval, cost, latency, safety findings, and whether its version was
 promoted.

@@ -52,7 +52,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     },
     "compare": {
         "Input": "--tenant",
-        "Decide": "--metric --margin --by --standardize-by",
+        "Decide": "--metric --metrics --margin --by --standardize-by",
         "Output": "--limit --json",
     },
     "gate": {

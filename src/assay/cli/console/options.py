@@ -30,7 +30,9 @@ RunName = Annotated[
 RunTags = Annotated[
     list[str] | None,
     typer.Option(
-        "--tag", help="Store the run with this tag, such as branch=main or prompt=v3 (repeatable).", metavar="K=V"
+        "--tag",
+        help="Store the run with this tag, such as branch=main or prompt=v3 (repeatable).",
+        metavar="K=V",
     ),
 ]
 SendTo = Annotated[

@@ -225,15 +225,15 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     card = msgspec.structs.replace(card, report=scorecard.with_ks(card.report, options.ks))
     card = _of_task(card, options.case)
     if options.json:
-        about = about_run(run.metadata, request.provenance.command)
-        await _print_eval(store, run, card, selection, options, about)
+        members = about_run(run.metadata, request.provenance.command)
+        await _print_eval(store, run, card, selection, options, members)
         return
     report, page = card.report, Page()
     page.put(f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
     page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
-    if (line := scorecard.provenance(card)) is not None:
-        page.put(line)
-    for line in about_lines(run.metadata, request.provenance.command):
+    source = scorecard.provenance(card)
+    about = about_lines(run.metadata, request.provenance.command)
+    for line in (*([] if source is None else [source]), *about):
         page.put(line)
     if report.part:
         page.put(f"a part of the suite: {report.part}, so there is no verdict on the suite", "yellow")

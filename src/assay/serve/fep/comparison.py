@@ -9,10 +9,11 @@ from msgspec import Struct
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.keys import authorize
 from assay.comparison.compare import RunComparison
-from assay.comparison.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import CompareOptions, compare_sources, read_options
 from assay.comparison.stored_runs import require_comparable
+from assay.comparison.views.case_grid import GridRow
+from assay.comparison.views.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
@@ -145,13 +146,65 @@ class ComparedCases(Struct, frozen=True, kw_only=True):
 
 async def show_comparison(call: HttpRequest) -> Response:
     """GET /v1/host/assay/comparison: every run of `runs` beside the first."""
-    params = call.query("runs", "metric", "by", "margin", "standardize_by")
-    options, margin = query_options(params), query_number(params, "margin", None)
+    params = call.query("runs", "metric", "by", "margin", "standardize_by", "metrics")
+    options, margin = _view_options(params), query_number(params, "margin", None)
+    metrics = _flag(params, "metrics")
     fep, runs = fep_of(call), await _runs(call, params)
 
     async def work() -> ComparisonView:
         stored = await fep.comparisons.get(fep.evaluations, runs, options)
-        return await in_thread(lambda: stored.view(margin))
+        return await in_thread(lambda: stored.view(margin, metrics=metrics))
+
+    return answer(await call.until_disconnect(work()))
+
+
+def _view_options(params: dict[str, str]) -> ReadOptions:
+    """Those of a query of the page: one reading of the runs is for the verdict, all metrics, the lists and the grid."""
+    return msgspec.structs.replace(query_options(params), every_metric=True)
+
+
+def _flag(params: dict[str, str], name: str) -> bool:
+    text = params.get(name, "false")
+    if text not in ("true", "false"):
+        raise InvalidRequest(Problem(name, f"expected true or false, got {text[:40]!r}"))
+    return text == "true"
+
+
+class ComparedGrid(Struct, frozen=True, kw_only=True):
+    """One page of the cases of several runs. `total` is the number of rows, `different` those with different values."""
+
+    metric: str
+    total: int
+    different: int
+    first: int
+    rows: list[GridRow]
+
+
+async def show_grid(call: HttpRequest) -> Response:
+    """GET /v1/host/assay/comparison/grid: the cases of up to eight runs, each with its value in every run."""
+    params = call.query("runs", "metric", "different", "first", "limit")
+    different = _flag(params, "different")
+    first, limit = int(query_number(params, "first", 0.0) or 0), int(query_number(params, "limit", 50.0) or 0)
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidRequest(Problem("limit", f"expected 1 to {MAX_PAGE}, got {params['limit'][:50]}"))
+    options = _view_options(params)
+    fep, runs = fep_of(call), await _runs(call, params)
+    trials = [run.metadata.get("trials", 1) for run in runs]
+
+    async def work() -> ComparedGrid:
+        stored = await fep.comparisons.get(fep.evaluations, runs, options)
+
+        def read() -> ComparedGrid:
+            grid = stored.grid
+            return ComparedGrid(
+                metric=stored.paired.metric.name,
+                total=grid.count(different=different),
+                different=grid.count(different=True),
+                first=first,
+                rows=grid.rows(trials, first, limit, different=different),
+            )
+
+        return await in_thread(read)
 
     return answer(await call.until_disconnect(work()))
 
@@ -165,7 +218,7 @@ async def list_compared_cases(call: HttpRequest) -> Response:
     first, limit = int(query_number(params, "first", 0.0) or 0), int(query_number(params, "limit", 50.0) or 0)
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidRequest(Problem("limit", f"expected 1 to {MAX_PAGE}, got {params['limit'][:50]}"))
-    options = query_options(params)
+    options = _view_options(params)
     fep, runs = fep_of(call), await _runs(call, params)
     ids = [run.id for run in runs]
     of = params.get("of", ids[1])

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.cache import ByteCache
 from assay.comparison.case_reasons import CaseReasons
-from assay.comparison.page_view import CaseLists, ComparisonView, comparison_view
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.sources import StoredSource
 from assay.comparison.stored_runs import add_report, new_scores, result_lines, result_rows
+from assay.comparison.views.case_grid import CaseGrid
+from assay.comparison.views.page_view import CaseLists, ComparisonView, comparison_view
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.service import EvaluationService
@@ -29,7 +30,8 @@ class StoredComparison:
         self.runs, self.rows = runs, sum(run.rows for run in runs)
         self._paired: PairedRuns | None = None
         self._lists: OrderedDict[tuple[int, str, str], CaseLists] = OrderedDict()
-        self._view: tuple[float | None, ComparisonView] | None = None  # the last, and its margin
+        self._views: dict[bool, tuple[float | None, ComparisonView]] = {}  # the last, and its margin
+        self._grid: CaseGrid | None = None
 
     @property
     def paired(self) -> PairedRuns:
@@ -37,11 +39,19 @@ class StoredComparison:
             self._paired = PairedRuns(self.runs)
         return self._paired
 
-    def view(self, margin: float | None) -> ComparisonView:
-        last = self._view
+    def view(self, margin: float | None, *, metrics: bool = False) -> ComparisonView:
+        """The comparison. With `metrics`, by every metric too, which takes longer."""
+        last = self._views.get(metrics)
         if last is None or last[0] != margin:  # calls take turns, so another may change it meanwhile
-            last = self._view = margin, comparison_view(self.paired, margin)
+            view = comparison_view(self.paired, margin, metrics=metrics)
+            last = self._views[metrics] = margin, view
         return last[1]
+
+    @property
+    def grid(self) -> CaseGrid:
+        if self._grid is None:
+            self._grid = CaseGrid(self.paired)
+        return self._grid
 
     def lists(self, at: int, by: str, slice: str) -> CaseLists:
         key = at, by, slice
@@ -68,7 +78,7 @@ class ComparisonCache:
         metrics = options.metric and options.metric.name, tuple(one.name for one in options.metrics)
         names = tuple(one.name for one in options.dimensions)
         standard = options.standard and options.standard.name
-        key = tuple(run.id for run in runs), metrics, names, options.groupings, standard
+        key = tuple(run.id for run in runs), metrics, names, options.groupings, standard, options.every_metric
         async with self._locks.hold(tenant):
             stored = self._stored.get(key, tenant)
             if stored is None:

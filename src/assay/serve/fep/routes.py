@@ -1,6 +1,6 @@
 """FEP's URLs (FEP 5.1): the server, its OpenAPI document and its tests are made of this list."""
 
-from assay.comparison.page_view import FILTERS
+from assay.comparison.views.page_view import FILTERS
 from assay.serve.fep.batch import run_batch
 from assay.serve.fep.catalogue import list_checks
 from assay.serve.fep.comparison import (
@@ -10,6 +10,7 @@ from assay.serve.fep.comparison import (
     compare_evaluation,
     list_compared_cases,
     show_comparison,
+    show_grid,
 )
 from assay.serve.fep.evaluations import (
     cancel_evaluation,
@@ -40,6 +41,15 @@ RUNS = Parameter(
     "runs",
     {"type": "string"},
     f"The ids of 2 to {MAX_RUNS} runs, separated by commas. The first is the baseline.",
+)
+
+PAGE_OF_CASES = (
+    Parameter("first", {"type": "integer", "minimum": 0, "default": 0}, "The number of the first case."),
+    Parameter(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50},
+        "How many cases are listed.",
+    ),
 )
 
 COMPARISONS = [
@@ -73,7 +83,38 @@ COMPARISONS = [
         summary="Compare several runs with the first: verdicts, sentences, slices and charts",
         responses={200: ResponseSpec("The comparison.", "ComparisonView")},
         errors=(404,),
-        parameters=(RUNS, METRIC, BY, MARGIN, STANDARDIZE_BY),
+        parameters=(
+            RUNS,
+            METRIC,
+            BY,
+            MARGIN,
+            STANDARDIZE_BY,
+            Parameter(
+                "metrics",
+                {"type": "boolean", "default": False},
+                "Compare every metric too, with intervals that are adjusted for their number.",
+            ),
+        ),
+    ),
+    RouteSpec(
+        method="GET",
+        path="/v1/host/assay/comparison/grid",
+        endpoint=show_grid,
+        scope=READ,
+        id="getComparisonGrid",
+        summary="List the cases of several runs with their value in each run",
+        responses={200: ResponseSpec("One page of cases.", "ComparedGrid")},
+        errors=(404,),
+        parameters=(
+            RUNS,
+            METRIC,
+            Parameter(
+                "different",
+                {"type": "boolean", "default": False},
+                "Only the cases whose values are not the same in all runs.",
+            ),
+            *PAGE_OF_CASES,
+        ),
     ),
     RouteSpec(
         method="GET",
@@ -100,14 +141,7 @@ COMPARISONS = [
             ),
             Parameter("slice_by", {"type": "string"}, "One of the names in `by`: only the cases of `slice`."),
             Parameter("slice", {"type": "string"}, "The name of a slice."),
-            Parameter(
-                "first", {"type": "integer", "minimum": 0, "default": 0}, "The number of the first case."
-            ),
-            Parameter(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50},
-                "How many cases are listed.",
-            ),
+            *PAGE_OF_CASES,
         ),
     ),
 ]

@@ -3,9 +3,9 @@
 from typing import Any
 
 from assay.comparison.compare import RunComparison
-from assay.comparison.page_view import ComparisonView
+from assay.comparison.views.page_view import ComparisonView
 from assay.protocol import evaluation, operations, results, runs
-from assay.serve.fep.comparison import ComparedCases
+from assay.serve.fep.comparison import ComparedCases, ComparedGrid
 from assay.serve.web.openapi import components
 
 CHECK = {"$ref": "#/components/schemas/Check"}
@@ -42,6 +42,7 @@ def fep_schemas() -> dict[str, Any]:
             RunComparison,
             ComparisonView,
             ComparedCases,
+            ComparedGrid,
         )
     )
     schemas["EvaluationRequest"]["properties"]["checks"] = {

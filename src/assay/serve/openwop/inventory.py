@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.comparison.history import rows_of, suite_runs
+from assay.comparison.views.history import rows_of, suite_runs
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.packs.requirements import Supplied, unmet

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.agenteval.results.detail import EvalDetail
 from assay.agenteval.suites.suite_store import SuiteEntry
-from assay.comparison.history import HistoryRow
+from assay.comparison.views.history import HistoryRow
 from assay.packs.store import PackRecord
 from assay.protocol import agent_evals, annotations, deployments, runs, verification
 from assay.protocol.agents import AgentRegistration, RegisteredAgent

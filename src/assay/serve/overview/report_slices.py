@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.comparison.compare import PairComparison
-from assay.comparison.page_view import ComparisonView, PairView
 from assay.comparison.run_scores import Grouping, ReadOptions
 from assay.comparison.sources import CompareOptions, read_options, require_slices, slices_by
 from assay.comparison.stored_runs import columns_of, result_lines
+from assay.comparison.views.page_view import ComparisonView, PairView
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, UsageError
 from assay.errors.door import place_of

@@ -2,10 +2,20 @@
 
 from typing import Any
 
-from assay.serve.overview import case_list, case_reader, run_list, run_overview, run_slices
+from assay.serve.overview import (
+    case_list,
+    case_reader,
+    run_distributions,
+    run_history,
+    run_list,
+    run_overview,
+    run_slices,
+)
 from assay.serve.overview.case_list import query_cases
 from assay.serve.overview.case_reader import read_case, search_cases
 from assay.serve.overview.gate import gate_run, gate_schemas
+from assay.serve.overview.run_distributions import get_distributions
+from assay.serve.overview.run_history import query_history
 from assay.serve.overview.run_list import query_runs, watch_runs
 from assay.serve.overview.run_overview import get_overview
 from assay.serve.overview.run_slices import get_slices
@@ -38,6 +48,16 @@ OVERVIEW = [
         responses={200: ResponseSpec("The rows that are new or have changed.", "ChangesAnswer")},
     ),
     RouteSpec(
+        method="POST",
+        path=f"{RUNS}:history",
+        endpoint=query_history,
+        scope="",
+        id="queryRunHistory",
+        summary="List the runs of a suite, an experiment or a project of traces with their numbers, newest first",
+        body="HistoryQuery",
+        responses={200: ResponseSpec("One page of runs.", "RunHistory")},
+    ),
+    RouteSpec(
         method="GET",
         path=f"{RUNS}/{{run_id}}/cases/{{position}}",
         endpoint=read_case,
@@ -64,6 +84,15 @@ OVERVIEW = [
         id="getRunOverview",
         summary="Get the headline of a run of any kind: score, verdict and its bars, cost, latency, findings, progress",
         responses={200: ResponseSpec("The overview.", "RunOverview")},
+    ),
+    RouteSpec(
+        method="GET",
+        path=f"{RUNS}/{{run_id}}/distributions",
+        endpoint=get_distributions,
+        scope="",
+        id="getRunDistributions",
+        summary="Get the distributions of score, latency and cost of a run",
+        responses={200: ResponseSpec("The distributions.", "RunDistributions")},
     ),
     RouteSpec(
         method="POST",
@@ -112,6 +141,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     },
     "CasesQuery": {"filter": {"status": ["failed", "error"]}, "sort": {"by": "score"}, "limit": 20},
     "ChangesQuery": {"since": "2026-07-01T12:00:00Z", "waitSeconds": 0},
+    "HistoryQuery": {"name": "support", "kind": "evaluation", "limit": 20},
     "GateRequest": {"policy": {"preset": "strict", "min_mean": 0.9}},
     "SearchBody": {"text": "refund", "in": ["output", "reason"], "limit": 20},
 }
@@ -131,6 +161,9 @@ def overview_schemas() -> dict[str, Any]:
             case_list.CasesQuery,
             case_list.CasesAnswer,
             run_slices.SlicesAnswer,
+            run_history.HistoryQuery,
+            run_history.RunHistory,
+            run_distributions.RunDistributions,
         )
     )
     schemas |= gate_schemas()

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.errors import InvalidRequest, Problem
-from assay.ports import Run, RunOrder, RunQuery, RunStatus, Store
+from assay.ports import Run, RunGroup, RunOrder, RunQuery, RunStatus, Store
 from assay.serve.fep.request_parser import read_json
 from assay.serve.overview.access import overview_of, readable_kinds
-from assay.serve.overview.run_rows import RunRow, version_of
+from assay.serve.overview.run_rows import SCORED, RunRow, version_of
 from assay.serve.web import responses as pages
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
@@ -19,6 +19,7 @@ from assay.serve.web.responses import Response, answer
 
 SCANNED = 2_000  # runs that one request looks at, if no index finds what it asks for
 SCAN_PAGE = 200
+TREND = 20  # scores of a group
 MAX_WATCHED = 200
 POLL_SECONDS = 1.0
 MICROSECONDS = 1e6
@@ -102,10 +103,13 @@ class Looked(Struct, frozen=True, kw_only=True):
 
 
 class RunGroupRow(Struct, frozen=True, kw_only=True):
+    """`scores` are those of the newest runs, the oldest of them first; null: the run has none."""
+
     name: str
     kind: str
     count: int
     newest: RunRow
+    scores: list[float | None]
 
 
 class RunsCounts(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -164,6 +168,7 @@ async def query_runs(call: HttpRequest) -> Response:
                 kind=group.kind,
                 count=group.count,
                 newest=newest[group.newest],
+                scores=await _scores(store, query, group, newest[group.newest].name),
             )
             for group in groups
             if group.newest in newest
@@ -175,6 +180,14 @@ async def query_runs(call: HttpRequest) -> Response:
     listed = await rows.rows(found, now)
     following = UNSET if last is None else _token(last, request.sort.by, digest)
     return answer(RunsAnswer(runs=listed, next=following, looked=looked, counts=counts, kinds=kinds, now=now))
+
+
+async def _scores(store: Store, query: RunQuery, group: RunGroup, name: str) -> list[float | None]:
+    """The scores of the newest runs of a group that the query selects."""
+    if group.kind not in SCORED or group.count < 2:
+        return []
+    own = msgspec.structs.replace(query, kinds=None, kind=group.kind, name=name, limit=TREND)
+    return [run.facts.score for run in reversed(await store.runs(own))]
 
 
 def _refuse_with_groups(request: RunsQuery) -> None:

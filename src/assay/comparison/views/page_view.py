@@ -12,7 +12,17 @@ from msgspec import Struct
 
 from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing, case_groups, other_inputs
-from assay.comparison.wording import about_cases, counts_line, interval_text, power_line, verdict_line
+from assay.comparison.result_line import BESIDE
+from assay.comparison.run_scores import RunScores
+from assay.comparison.wording import (
+    MetricTexts,
+    about_cases,
+    counts_line,
+    interval_text,
+    metric_texts,
+    power_line,
+    verdict_line,
+)
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
 from assay.results.slices import NONE
@@ -138,13 +148,7 @@ class CaseLists:
 
     def positions(self, cases: Sequence[int], trials: int, *, baseline: bool) -> list[int | None]:
         """The number of each case in the baseline, or in the run, whose cases have this many trials."""
-        at = 0 if baseline else self._at
-        run, every = self._paired.runs[at], self._index.cases_of_rows[at]
-        if run.is_eval:
-            tasks = {case: number for number, case in enumerate(every[run.tasks :])}
-            return [tasks.get(case) for case in cases]
-        rows = [self._index.row_of(at, case) for case in cases]
-        return [None if row < 0 else row // trials for row in rows]
+        return self._paired.positions(0 if baseline else self._at, cases, trials)
 
     def _cases(self, change: str) -> Sequence[int]:
         if self._lists is None:
@@ -306,23 +310,45 @@ class PairView(Struct, frozen=True, kw_only=True):
     power: str | None
     slices: tuple[str, ...]
     charts: PairCharts
+    metrics: tuple[MetricTexts, ...] = ()
 
 
 class ComparisonView(Struct, frozen=True, kw_only=True):
-    """`pairs` has the words and the charts of each of `comparison.comparisons`."""
+    """
+    `pairs` has the words and the charts of each of `comparison.comparisons`.
+
+    `groupings` are the names by which the cases have slices, and `checks` those of the checks.
+    """
 
     comparison: RunComparison
     pairs: tuple[PairView, ...]
+    groupings: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
-def comparison_view(paired: PairedRuns, margin: float | None) -> ComparisonView:
-    """Raises InvalidRequest if there is nothing to compare."""
-    compared = compare_paired(paired, margin=margin, limit=0)
+def comparison_view(paired: PairedRuns, margin: float | None, *, metrics: bool = False) -> ComparisonView:
+    """Raises InvalidRequest if there is nothing to compare. With `metrics`, by every metric too."""
+    compared = compare_paired(paired, margin=margin, limit=0, metrics=metrics)
     pairs = tuple(
         _pair(pair, compared, CaseLists(paired, at)) for at, pair in enumerate(compared.comparisons, 1)
     )
     short = msgspec.structs.replace(compared, comparisons=tuple(map(_short, compared.comparisons)))
-    return ComparisonView(comparison=short, pairs=pairs)
+    return ComparisonView(
+        comparison=short, pairs=pairs, groupings=_groupings(paired.runs), checks=tuple(_checks(paired.runs))
+    )
+
+
+def _checks(runs: Sequence[RunScores]) -> dict[str, None]:
+    return dict.fromkeys(name.removeprefix(BESIDE) for run in runs for name in run.checks)
+
+
+def _groupings(runs: Sequence[RunScores]) -> tuple[str, ...]:
+    """What the cases can be sliced by: their tags and members, and what judges them."""
+    found = ["tag"] if any(run.has_tags for run in runs) else []
+    found += ["check"] if len(_checks(runs)) > 1 else []
+    found += ["criterion"] if any(run.has_criteria for run in runs) else []
+    found += [name for run in runs for name in run.members if name not in ("tag", "tags")]
+    return tuple(dict.fromkeys(found))
 
 
 def _pair(pair: PairComparison, compared: RunComparison, lists: CaseLists) -> PairView:
@@ -333,6 +359,7 @@ def _pair(pair: PairComparison, compared: RunComparison, lists: CaseLists) -> Pa
         power=power_line(pair, compared.margin),
         slices=tuple(interval_text(one.result) for one in pair.slices),
         charts=lists.charts(),
+        metrics=tuple(map(metric_texts, pair.metrics)),
     )
 
 

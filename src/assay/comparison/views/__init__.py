@@ -1,0 +1,1 @@
+"""Comparisons and histories as a page shows them."""

@@ -142,7 +142,7 @@ def test_a_stored_run_shows_its_tags_model_commit_and_command(command, tmp_path,
     assert "stored; details: assay show eval_" in ended.out
     (tmp_path / "checks.json").write_text(json.dumps(checks) + "\n")
     assert assay(*options, "prompt=v4").code == 0
-    line = f"prompt=v4 · m-1 · commit {commit[:10]} and changed files"
+    line = f"prompt=v4 · model m-1 · commit {commit[:10]} and changed files"
     shown = assay("show", "latest").out
     assert line in shown
     assert "command: assay evaluate rows.jsonl --checks checks.json --tag prompt=v4" in shown

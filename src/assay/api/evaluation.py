@@ -213,7 +213,7 @@ class InMemoryEvaluation:
         if not self._tags:
             return
         from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
-        from assay.runs.provenance import provenance_of
+        from assay.runs.provenance import provenance_of  # deferred import: the same
 
         store, clock = parts.store(self._settings, light=True), self._services.clock
         sink = StoreSink(

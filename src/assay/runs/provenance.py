@@ -99,7 +99,12 @@ def about_run(metadata: Mapping[str, Any], command: str) -> dict[str, Any]:
 
 def about_lines(metadata: Mapping[str, Any], command: str) -> list[str]:
     """The same for a person."""
-    parts = [*other_tags(metadata.get("tags", ())), *metadata.get("models", ()), commit_text(metadata)]
+    models = ", ".join(metadata.get("models", ()))
+    parts = [
+        *other_tags(metadata.get("tags", ())),
+        f"model {models}" if models else "",
+        commit_text(metadata),
+    ]
     line = " · ".join(filter(None, parts))
     return [*([line] if line else []), *([f"command: {command}"] if command else [])]
 

@@ -106,7 +106,7 @@ ROWS = {
     "searchCases": ({"text": "x"}, [("run.read", "run")]),
     "getRunOverview": (None, [("run.read", "run")]),
     "getRunSlices": (None, [("run.read", "run")]),
-    "getRunDistributions": (None, []),
+    "getRunDistributions": (None, [("run.read", "run")]),
     "queryCases": ({}, [("run.read", "run")]),
     "gateRun": ({}, [("run.read", "run")]),
     "registerAgent": ({"url": "http://127.0.0.1:9/agent"}, [("agent.register", REGISTERED)]),

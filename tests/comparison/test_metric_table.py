@@ -10,7 +10,7 @@ from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.views.case_grid import CaseGrid
 from assay.comparison.views.page_view import comparison_view
-from assay.comparison.wording import metric_texts
+from assay.comparison.wording import differs_line, metric_texts
 from assay.stats.verdict import excludes_zero
 
 EVERY = ReadOptions(every_metric=True)
@@ -172,6 +172,7 @@ def test_what_tells_two_runs_apart_is_said():
     b.about = {"commit": "88c1", "model": "m"}
     (pair,) = compare_paired(PairedRuns([a, b])).comparisons
     assert pair.differs == ("commit 1f3a → 88c1", "tag prompt v1 → none")
+    assert differs_line(pair) == "the runs differ: commit 1f3a → 88c1; tag prompt v1 → none"
 
 
 def test_the_grid_has_every_case_with_its_value_in_each_run():

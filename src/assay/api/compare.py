@@ -13,6 +13,7 @@ from assay.comparison.wording import (
     about_cases,
     cases_text,
     counts_line,
+    differs_line,
     interval_text,
     power_line,
     slice_verdict,
@@ -86,6 +87,7 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
         return [
             f"{pair.baseline_title} → {pair.run_title}: {verdict_line(pair.result)}",
             f"  {counts_line(pair, self)}",
+            *(f"  {line}" for line in [differs_line(pair)] if line is not None),
             *(f"  {line}" for line in about_cases(pair)),
             *_metric_lines(pair),
             *([] if power is None else [f"  {power}"]),

@@ -118,7 +118,7 @@ def pairing_text(pair: PairComparison) -> str:
 
 def about_cases(pair: PairComparison) -> list[str]:
     """What a reader must know about the cases: unmeasured ones, those of one run alone, other inputs, other checks."""
-    lines = [f"the runs differ: {'; '.join(pair.differs)}"] if pair.differs else []
+    lines: list[str] = []
     bounds = pair.result.unmeasured
     if pair.unmeasured.count:
         reach = "the difference has no known limits"
@@ -140,6 +140,11 @@ def about_cases(pair: PairComparison) -> list[str]:
     if pair.other_inputs.count:
         lines.append(f"different inputs under the same id: {_names(pair.other_inputs)}")
     return [*lines, *(f"note: {note}" for note in pair.notes)]
+
+
+def differs_line(pair: PairComparison) -> str | None:
+    """`the runs differ: commit 1f3a9c2b7d → 88c1d02e4f; tag prompt v1 → v2`."""
+    return f"the runs differ: {'; '.join(pair.differs)}" if pair.differs else None
 
 
 def _about_mixes(pair: PairComparison) -> list[str]:

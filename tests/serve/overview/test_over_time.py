@@ -41,7 +41,9 @@ def host(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(client):
-    return [client.post("/v1/evaluate", json=request(right)).json()["evaluation_id"] for right in (10, 20, 36)]
+    return [
+        client.post("/v1/evaluate", json=request(right)).json()["evaluation_id"] for right in (10, 20, 36)
+    ]
 
 
 def history(client, **body):
@@ -58,6 +60,7 @@ def test_a_history_has_the_numbers_of_each_run_newest_first(client, runs):
         score[name] for name in ("value", "low", "high", "text", "range", "scale")
     ]
     assert newest["p95Text"] == overview["latency"]["p95Text"]
+    assert newest["costText"] == overview["costParts"]["system"] == "$0.400"
     assert (newest["tasks"], newest["status"], newest["corrections"]) == (CASES, "completed", 0)
     assert "next" not in found
 
@@ -117,7 +120,9 @@ def test_the_distributions_of_a_run_count_every_measured_result(client, runs):
     answer = client.get(f"{RUNS}/{runs[1]}/distributions").json()
     found = {one["name"]: one for one in answer["distributions"]}
     assert set(found) == {"score", "latency_ms", "cost_usd"}
-    assert all(sum(bar["results"] for bar in one["bars"]) == one["results"] == CASES for one in found.values())
+    assert all(
+        sum(bar["results"] for bar in one["bars"]) == one["results"] == CASES for one in found.values()
+    )
     assert [bar["results"] for bar in found["score"]["bars"]] == [20, *[0] * 8, 20]
     assert found["latency_ms"]["median"] == 119.5
     assert found["latency_ms"]["bars"][-1]["high"] == 139

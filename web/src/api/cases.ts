@@ -45,7 +45,7 @@ export interface Overview {
   checks: CheckStats[];
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
   slices?: RunSlice[]; // of a report
-  about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown };
+  about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown; command?: string };
   links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string };
 }
 
@@ -254,4 +254,16 @@ export function correctScore({ run, caseId, eventId }: CaseDetail, correction: {
     method: "POST",
     body: { target, signal, ...(note ? { note } : {}) },
   });
+}
+
+/** The measured results of a run by one number: `score`, `latency_ms` or `cost_usd`. */
+export interface Distribution {
+  name: string;
+  results: number;
+  median: number;
+  bars: { low: number; high: number; results: number }[];
+}
+
+export function getDistributions(run: string, signal?: AbortSignal): Promise<{ distributions: Distribution[] }> {
+  return request(`/v1/host/assay/runs/${encodeURIComponent(run)}/distributions`, { signal });
 }

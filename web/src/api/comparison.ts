@@ -29,6 +29,23 @@ export interface SliceDifference {
   result: DifferenceInterval;
 }
 
+export interface MetricDifference {
+  metric: string;
+  kind: "passed" | "score" | "output" | "check";
+  lower_is_better: boolean;
+  result: DifferenceInterval;
+}
+
+/** A metric in words, in its own unit. */
+export interface MetricTexts {
+  metric: string;
+  before: string;
+  after: string;
+  difference: string;
+  interval: string;
+  verdict: string;
+}
+
 export interface PairComparison {
   baseline: string;
   run: string;
@@ -41,6 +58,8 @@ export interface PairComparison {
   only_in_run: CaseList;
   other_inputs: CaseList;
   slices?: SliceDifference[];
+  metrics?: MetricDifference[]; // if they are asked for
+  differs?: string[]; // what tells the runs apart
   unpaired?: boolean; // the runs are over different cases: none of them changed
 }
 
@@ -64,11 +83,14 @@ export interface PairView {
   power: string | null;
   slices: string[];
   charts: { points: ScatterPoint[]; grid: boolean; bars: DifferenceBar[] };
+  metrics?: MetricTexts[];
 }
 
 export interface ComparisonView {
   comparison: { metric: string; lower_is_better: boolean; margin: number | null; comparisons: PairComparison[] };
   pairs: PairView[];
+  groupings?: string[]; // by which the cases have slices
+  checks?: string[];
 }
 
 export type Change = "worse" | "better" | "unchanged" | "unmeasured" | "only_in_baseline" | "only_in_run";
@@ -96,6 +118,7 @@ export interface ComparisonQuery {
   metric?: string;
   by?: string;
   margin?: string;
+  metrics?: "true";
 }
 
 export function getComparison(query: ComparisonQuery, signal?: AbortSignal): Promise<ComparisonView> {
@@ -112,6 +135,33 @@ export function getComparedCases(query: CasesOf, first: number, limit: number, s
   const { runs, metric, by, of, change, slice } = query;
   return request<ComparedCases>("/v1/host/assay/comparison/cases", {
     query: { runs: runs.join(","), metric, by, of, change, slice_by: slice?.by, slice: slice?.name, first, limit },
+    signal,
+  });
+}
+
+export interface GridCell {
+  state: "measured" | "unmeasured" | "absent";
+  value?: number;
+  position?: number;
+}
+
+export interface GridRow {
+  id: string;
+  different: boolean;
+  cells: GridCell[]; // one for each run
+}
+
+export interface ComparedGrid {
+  metric: string;
+  total: number;
+  different: number;
+  first: number;
+  rows: GridRow[];
+}
+
+export function getGrid(query: { runs: string[]; metric?: string; different: boolean }, first: number, limit: number, signal?: AbortSignal): Promise<ComparedGrid> {
+  return request<ComparedGrid>("/v1/host/assay/comparison/grid", {
+    query: { runs: query.runs.join(","), metric: query.metric, different: query.different ? "true" : "false", first, limit },
     signal,
   });
 }

@@ -54,6 +54,7 @@ export interface RunRow {
   models?: string[];
   modes?: string[];
   tags?: string[];
+  commit?: { id: string; clean?: boolean }; // of git; not clean: a tracked file differed
   copy?: boolean; // in a report: of results without an id and a time of their own
   trials?: number;
   score: Score | null;
@@ -104,6 +105,7 @@ export interface RunGroup {
   kind: Kind;
   count: number;
   newest: RunRow;
+  scores: (number | null)[]; // of the newest runs, the oldest of them first
 }
 
 export interface RunsAnswer {

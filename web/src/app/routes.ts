@@ -25,6 +25,11 @@ export const ROUTES: Route[] = [
     screen: lazy(() => import("~/screens/run/RunScreen")),
   },
   {
+    path: "/history",
+    title: "Over time",
+    screen: lazy(() => import("~/screens/history/HistoryScreen")),
+  },
+  {
     path: "/compare",
     title: "Compare",
     nav: { label: "Compare", key: "c" },

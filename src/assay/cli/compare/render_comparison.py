@@ -15,6 +15,7 @@ from assay.comparison.wording import (
     about_cases,
     cases_text,
     counts_line,
+    differs_line,
     interval_text,
     metric_texts,
     power_line,
@@ -43,6 +44,8 @@ def show_pair(pair: PairComparison, compared: RunComparison, *, name: bool = Fal
         page.put(f"{pair.baseline_title} → {pair.run_title}", "bold")
     page.put(_headline(result))
     page.put(counts_line(pair, compared))
+    if (differs := differs_line(pair)) is not None:
+        page.put(differs)
     _put_metrics(page, pair)
     _put_slices(page, pair.slices)
     _put_changes(page, pair)

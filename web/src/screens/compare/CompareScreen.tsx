@@ -7,7 +7,7 @@ import { reportSource } from "~/api/client";
 import { getComparison, type ComparisonView, type PairComparison, type PairView } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
-import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Select, VisibleText } from "~/ui";
+import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Segments, Select, Tag, VisibleText } from "~/ui";
 import { Proposal } from "./Proposal";
 import { CaseTable } from "./CaseTable";
 import { ChartView } from "~/charts/ChartView";
@@ -15,22 +15,14 @@ import { tickText } from "~/charts/scales";
 import { byGrouping } from "~/screens/run/RunSlices";
 import { distribution, scatter } from "./marks";
 import { SliceTable } from "./SliceTable";
-import { VERDICT_TONE, VERDICT_WHY, valueText } from "./words";
+import { GridView } from "./GridView";
+import { MetricTable } from "./MetricTable";
+import { passCounts, PassStrip } from "./PassStrip";
+import { groupingOptions, metricOptions, VERDICT_TONE, VERDICT_WHY, valueText } from "./words";
 
-const METRICS = [
-  ["", "Default metric"],
-  ["passed", "Passed"],
-  ["score", "Score"],
-  ["cost_usd", "Cost"],
-  ["latency_ms", "Latency, mean"],
-  ["latency_ms:median", "Latency, median"],
-  ["latency_ms:p95", "Latency, p95"],
-] as const;
-const GROUPINGS = [
-  ["", "No slices"],
-  ["tag", "By tag"],
-  ["check", "By check"],
-  ["criterion", "By criterion"],
+const VIEWS = [
+  ["", "Verdict"],
+  ["grid", "Cases and runs"],
 ] as const;
 
 export default function CompareScreen(_: ScreenProps) {
@@ -39,6 +31,7 @@ export default function CompareScreen(_: ScreenProps) {
   const [by, setBy] = useParam("by");
   const [margin, setMargin] = useParam("margin");
   const [of] = useParam("of");
+  const [shown, setShown] = useParam("view");
   const query = { runs, metric, by, margin };
   const view = useQuery({
     queryKey: ["comparison", runs, metric, by, margin],
@@ -51,12 +44,13 @@ export default function CompareScreen(_: ScreenProps) {
   if (runs.length === 1) return <Proposal run={runs[0] ?? ""} />;
   if (runs.length < 2) return <NoRuns />;
   const at = Math.max(0, view.data?.comparison.comparisons.findIndex((pair) => pair.run === of) ?? 0);
-  const metrics = METRICS.some(([value]) => value === metric) ? METRICS : [...METRICS, [metric, metric] as const];
-  const groupings = GROUPINGS.some(([value]) => value === by) ? GROUPINGS : [...GROUPINGS, [by, `By ${by}`] as const];
+  const metrics = metricOptions(view.data?.checks ?? [], metric);
+  const groupings = groupingOptions(view.data?.groupings ?? [], by);
   return (
     <div className="screen compare">
       <header className="screen-head">
         <h1>Compare</h1>
+        {reportSource() === null && <Segments label="What is shown" value={shown} options={VIEWS} onChange={setShown} />}
         <span className="grow" />
         {reportSource() === null && <div className="toolbar">
           <Select label="Metric" value={metric} options={metrics} onChange={setMetric} />
@@ -77,7 +71,9 @@ export default function CompareScreen(_: ScreenProps) {
         </div>}
       </header>
       <RunStrip runs={runs} rows={rows} onSwap={() => setRuns([runs[1] ?? "", runs[0] ?? "", ...runs.slice(2)])} />
-      {view.isPending ? (
+      {shown === "grid" && reportSource() === null ? (
+        <GridView runs={runs} metric={metric} rows={rows} />
+      ) : view.isPending ? (
         <div className="card compare-wait">
           <p className="quiet">Reading the results of {format.plural(runs.length, "run")}. Large runs take some seconds.</p>
           <Loading label="Comparing" lines={5} />
@@ -146,10 +142,37 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
             <div className="faint truncate">
               {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case"), endOf(run)].filter(Boolean).join(" · ")   : ""}
             </div>
+            {row && <Provenance row={row} />}
           </li>
         );
       })}
     </ol>
+  );
+}
+
+/** What tells the run apart from others: its commit, models and tags. */
+function Provenance({ row }: { row: RunRow }) {
+  const tags = (row.tags ?? []).filter((tag) => !tag.startsWith("name="));
+  if (!row.commit && tags.length === 0 && (row.models ?? []).length === 0) return null;
+  return (
+    <div className="row compare-tags">
+      {row.commit && (
+        <span className="mono faint" title={row.commit.id}>
+          {row.commit.id.slice(0, 10)}
+          {row.commit.clean === false && " + changes"}
+        </span>
+      )}
+      {(row.models ?? []).slice(0, 2).map((model) => (
+        <Tag key={model}>
+          <VisibleText text={model} />
+        </Tag>
+      ))}
+      {tags.slice(0, 3).map((tag) => (
+        <Tag key={tag}>
+          <VisibleText text={tag} />
+        </Tag>
+      ))}
+    </div>
   );
 }
 
@@ -167,13 +190,16 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
   const names = useMemo(() => ({ before: "before", after: "after", metric, lowerIsBetter }), [metric, lowerIsBetter]);
   if (!pair || !words) return <ErrorState error={new Error("The server sent no comparison.")} />;
   const { points, grid, bars } = words.charts;
+  const passed = points.length > 0 && metric === "passed" ? passCounts(points) : null;
   const file = `comparison-${format.shortId(pair.run).replace("…", "")}`;
   const open = (id: string) => changeParams({ case: id });
   return (
     <>
       {comparisons.length > 1 && <PairTable view={view} at={at} rows={rows} />}
+      <MetricTable query={query} at={at} chosen={metric} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
       <Verdict pair={pair} words={words} />
-      {points.length > 0 && (
+      {passed !== null && <PassStrip counts={passed} selects={reportSource() === null} />}
+      {points.length > 0 && passed === null && (
         <div className="compare-charts">
           <ChartView
             title="Before and after"
@@ -267,6 +293,11 @@ function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
       )}
       <p>{VERDICT_WHY[result.verdict]}</p>
       <p className="quiet">{words.counts}</p>
+      {(pair.differs ?? []).length > 0 && (
+        <p className="quiet">
+          The runs differ: <VisibleText text={pair.differs?.join("; ") ?? ""} />
+        </p>
+      )}
       {words.power && <p className="faint">{words.power}</p>}
       {result.measured_verdict && (
         <Notice tone="warn">

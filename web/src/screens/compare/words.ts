@@ -18,6 +18,29 @@ export const VERDICT_WHY: Record<CompareVerdict, string> = {
   "not enough data": "These cases show neither a gain nor a loss. It does not mean that the runs are equal.",
 };
 
+/** Metrics that are not checks, as a reader calls them. */
+export const METRIC_NAMES: Record<string, string> = {
+  passed: "Passed",
+  score: "Score",
+  cost_usd: "Cost",
+  latency_ms: "Latency, mean",
+  "latency_ms:median": "Latency, median",
+  "latency_ms:p95": "Latency, p95",
+};
+
+/** The menu of metrics: those that the runs have, and the chosen one. */
+export function metricOptions(checks: string[], metric: string): (readonly [string, string])[] {
+  const names = [...Object.keys(METRIC_NAMES), ...checks.filter((one) => !(one in METRIC_NAMES))];
+  const all = metric === "" || names.includes(metric) ? names : [...names, metric];
+  return [["", "Default metric"], ...all.map((name) => [name, METRIC_NAMES[name] ?? name] as const)];
+}
+
+/** The menu of slices: what the cases can be sliced by, and the chosen one. */
+export function groupingOptions(groupings: string[], by: string): (readonly [string, string])[] {
+  const all = by === "" || groupings.includes(by) ? groupings : [...groupings, by];
+  return [["", "No slices"], ...all.map((name) => [name, `By ${name}`] as const)];
+}
+
 export const CHANGE_WORD: Record<Change, string> = {
   worse: "Regressed",
   better: "Improved",

@@ -1,9 +1,11 @@
 import type { Bar, Overview } from "~/api/cases";
+import { reportSource } from "~/api/client";
 import { Chip, NotMeasured } from "~/ui/display";
 import { count, plural } from "~/ui/format";
 
 import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
 import { VisibleText } from "~/ui/VisibleText";
+import { Distributions } from "./Distributions";
 
 /** The first thing to see: the score with its interval, the verdict and the bar that decided, cost, latency, findings, what is missing. */
 export function Headline({ overview, onFilter }: { overview: Overview; onFilter: (show: string) => void }) {
@@ -11,13 +13,16 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
     <section className="headline" aria-label="Result">
       <ScoreCard overview={overview} />
       <VerdictCard overview={overview} />
-      <dl className="headline-numbers">
-        <CostNumber overview={overview} />
-        <LatencyNumber overview={overview} />
-        {overview.findings && <FindingsNumber findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} onFilter={onFilter} />}
-        <UnmeasuredNumber overview={overview} onFilter={onFilter} />
-        <RepeatNumber overview={overview} />
-      </dl>
+      <div className="headline-third">
+        <dl className="headline-numbers">
+          <CostNumber overview={overview} />
+          <LatencyNumber overview={overview} />
+          {overview.findings && <FindingsNumber findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} onFilter={onFilter} />}
+          <UnmeasuredNumber overview={overview} onFilter={onFilter} />
+          <RepeatNumber overview={overview} />
+        </dl>
+        {reportSource() === null && overview.run.counts !== null && <Distributions run={overview.run.runId} version={overview.progress === null ? overview.run.version : ""} />}
+      </div>
     </section>
   );
 }

@@ -124,12 +124,26 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
             <VisibleText text={tag} />
           </Tag>
         ))}
+        {run.commit && (
+          <span className="mono" title={`commit ${run.commit.id}`}>
+            {`${run.commit.id.slice(0, 10)}${run.commit.clean === false ? " and changed files" : ""}`}
+          </span>
+        )}
+        {run.name && report === null && (run.kind === "evaluation" || run.kind === "agent-eval") && <a href={formatAddress("/history", { name: run.name, kind: run.kind })}>over time</a>}
         {run.baselineRunId && (report === null || report.runs.includes(run.baselineRunId)) && (
           <a href={formatAddress(`/runs/${encodeURIComponent(run.baselineRunId)}`)}>
             baseline{run.regressions != null && `: ${plural(run.regressions, "regression")}`}
           </a>
         )}
       </p>
+      {about.command && (
+        <p className="run-command">
+          <code className="truncate" title={about.command}>
+            <VisibleText text={about.command} />
+          </code>
+          <CopyButton text={about.command} label="Copy the command" />
+        </p>
+      )}
     </header>
   );
 }

@@ -2,6 +2,7 @@ import "./runs.css";
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 import { queryRuns, type RunGroup, type RunRow, type RunsAnswer } from "~/api/runs";
+import { Sparkline } from "~/charts/Sparkline";
 import { formatAddress, navigate } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, type Column, DataTable, ErrorState, ExportMenu, format, Icon, Loading, Notice, VisibleText } from "~/ui";
@@ -129,7 +130,7 @@ export default function RunsScreen() {
           rowKey={groupKey}
           rowHeight={48}
           rowLabel={(group) => group.name || "Without a name"}
-          onOpen={(group) => navigate(formatAddress("/runs", { name: group.name, kind: group.kind }))}
+          onOpen={(group) => navigate(groupAddress(group))}
           more={more}
           compact={{ below: 800, height: 92, row: (group) => <CompactRun run={group.newest} amount={group.count} /> }}
         />
@@ -162,18 +163,30 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
     id: "name",
     header: "Suite or experiment",
     width: "minmax(200px, 3fr)",
-    cell: ({ name, kind }) => (
+    cell: (group) => (
       <div className="runs-name">
-        <a className="truncate" href={formatAddress("/runs", { name, kind })} tabIndex={-1}>
-          {kind === "deployment" ? "Changes of deployments" : <VisibleText text={name || "Without a name"} />}
+        <a className="truncate" href={groupAddress(group)} tabIndex={-1}>
+          {group.kind === "deployment" ? "Changes of deployments" : <VisibleText text={group.name || "Without a name"} />}
         </a>
-        <span className="faint">{KIND_NAMES[kind]}</span>
+        <span className="faint">{KIND_NAMES[group.kind]}</span>
       </div>
     ),
   },
   { id: "count", header: "Runs", width: "70px", align: "end", cell: (group) => format.count(group.count) },
   { id: "outcome", header: "Newest", width: "140px", cell: (group) => <Outcome run={group.newest} /> },
   { id: "score", header: "Newest score", width: "196px", align: "end", cell: (group) => <ScoreCell run={group.newest} /> },
+  {
+    id: "trend",
+    header: "Trend",
+    title: "The scores of the newest runs, the oldest first",
+    width: "92px",
+    from: 900,
+    cell: (group) => (
+      <a href={historyAddress(group)} tabIndex={-1} title="Show the runs over time" onClick={(event) => event.stopPropagation()}>
+        <Sparkline values={group.scores} label={trendLabel(group.scores)} />
+      </a>
+    ),
+  },
   {
     id: "created",
     header: "Started",
@@ -183,6 +196,20 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
   },
   { id: "open", header: <span className="sr">Opens</span>, width: "16px", cell: () => <Icon name="right" size={14} className="faint" /> },
 ];
+
+function historyAddress(group: RunGroup): string {
+  return formatAddress("/history", { name: group.name, kind: group.kind });
+}
+
+/** A suite or an experiment opens over time; the other kinds have no score, and a list. */
+function groupAddress(group: RunGroup): string {
+  return group.name && (group.kind === "evaluation" || group.kind === "agent-eval") ? historyAddress(group) : formatAddress("/runs", { name: group.name, kind: group.kind });
+}
+
+function trendLabel(scores: (number | null)[]): string {
+  const known = scores.filter((one): one is number => one !== null);
+  return `Scores of ${format.plural(known.length, "run")}, from ${known[0]?.toFixed(2) ?? "none"} to ${known.at(-1)?.toFixed(2) ?? "none"}`;
+}
 
 function groupKey(group: RunGroup): string {
   return `${group.kind} ${group.name}`;

@@ -131,6 +131,11 @@ function TwoLines({ first, second }: { first: string; second: string }) {
   );
 }
 
+/** `commit 1f3a9c2b7d and changed files`, as the command writes it. */
+export function commitText(run: RunRow): string {
+  return run.commit ? `commit ${run.commit.id.slice(0, 10)}${run.commit.clean === false ? " and changed files" : ""}` : "";
+}
+
 function models(run: RunRow): string {
   return (run.models ?? []).join(", ");
 }
@@ -161,11 +166,12 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
     { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",
-      header: "Tags",
-      width: "minmax(70px, 0.5fr)",
+      header: "Commit and tags",
+      width: "minmax(104px, 0.7fr)",
       from: 1_320,
       cell: (run) => (
-        <span className="row runs-tags" title={(run.tags ?? []).join(", ")}>
+        <span className="row runs-tags" title={[commitText(run), ...(run.tags ?? [])].filter(Boolean).join(", ")}>
+          {run.commit && <span className="mono faint">{run.commit.id.slice(0, 7)}</span>}
           {(run.tags ?? []).slice(0, 1).map((tag) => (
             <button key={tag} type="button" className="runs-tag" tabIndex={-1} title={`Only runs with the tag ${tag}`} onClick={() => onTag(tag)}>
               <Tag><VisibleText text={tag} /></Tag>
@@ -200,6 +206,8 @@ export const EXPORT_COLUMNS: ExportColumn<RunRow>[] = [
   { name: "cost usd", value: (run) => run.costUsd },
   { name: "duration ms", value: (run) => run.durationMs },
   { name: "tags", value: (run) => (run.tags ?? []).join(" ") || null },
+  { name: "commit", value: (run) => run.commit?.id },
+  { name: "commit clean", value: (run) => run.commit?.clean },
   { name: "created", value: (run) => run.createdAt },
 ];
 

@@ -1,0 +1,52 @@
+// @vitest-environment happy-dom
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { fireEvent, render, screen, within } from "@testing-library/react";
+import { expect, test } from "vitest";
+import type { DifferenceInterval, MetricDifference } from "~/api/comparison";
+import "~/testing/dom";
+import { MetricTable } from "./MetricTable";
+import { passCounts, PassStrip } from "./PassStrip";
+import { groupingOptions, metricOptions } from "./words";
+
+const result: DifferenceInterval = { before: 0.5, after: 0.7, difference: 0.2, low: 0.1, high: 0.3, level: 0.99, method: "t", cases: 40, verdict: "improved" };
+const metrics: MetricDifference[] = [
+  { metric: "passed", kind: "passed", lower_is_better: false, result },
+  { metric: "is-\u202ehidden", kind: "check", lower_is_better: false, result: { ...result, verdict: "not enough data" } },
+  { metric: "cost_usd", kind: "output", lower_is_better: true, result: { ...result, verdict: "regressed" } },
+];
+const texts = metrics.map(({ metric, result }) => ({ metric, before: "0.50", after: "0.70", difference: "+0.20", interval: "99% 0.10…0.30", verdict: result.verdict }));
+
+test("the table of metrics has a row for each, and a row chooses the metric", () => {
+  render(
+    <QueryClientProvider client={new QueryClient()}>
+      <MetricTable query={{ runs: ["a", "b"], metric: "", by: "", margin: "" }} at={0} chosen="passed" own={{ metrics, texts }} />
+    </QueryClientProvider>,
+  );
+  const rows = screen.getAllByRole("row").slice(1);
+  expect(rows).toHaveLength(3);
+  expect(within(rows[0]!).getByRole("button").getAttribute("aria-pressed")).toBe("true");
+  expect(within(rows[2]!).getByText("regressed")).toBeTruthy();
+  expect(rows[1]?.textContent).toContain("RLO");
+  expect(rows[0]?.textContent).toContain("0.50 → 0.70");
+  fireEvent.click(within(rows[2]!).getByRole("button", { name: "Cost" }));
+  expect(window.location.hash).toContain("metric=cost_usd");
+});
+
+test.each([
+  [[{ before: 1, after: 1, cases: 5 }, { before: 1, after: 0, cases: 2 }, { before: 0, after: 1, cases: 3 }, { before: 0, after: 0, cases: 4 }], { stayed: 5, lost: 2, gained: 3, failing: 4 }],
+  [[], { stayed: 0, lost: 0, gained: 0, failing: 0 }],
+  [[{ before: 1, after: 0.5, cases: 1 }], null],
+])("the four numbers of %j", (points, counts) => expect(passCounts(points)).toEqual(counts));
+
+test("a number of the strip shows its cases", () => {
+  render(<PassStrip counts={{ stayed: 5, lost: 2, gained: 0, failing: 3 }} selects />);
+  expect(screen.getAllByRole("button").map((button) => button.textContent)).toEqual(["5", "2", "3"]);
+  fireEvent.click(screen.getByRole("button", { name: "2" }));
+  expect(window.location.hash).toContain("change=worse");
+});
+
+test("the menus have what the runs have, and what is chosen", () => {
+  expect(metricOptions(["helpful"], "").map(([value]) => value)).toEqual(["", "passed", "score", "cost_usd", "latency_ms", "latency_ms:median", "latency_ms:p95", "helpful"]);
+  expect(metricOptions([], "judge:confidence").at(-1)).toEqual(["judge:confidence", "judge:confidence"]);
+  expect(groupingOptions(["tag", "tier"], "topic").map(([value]) => value)).toEqual(["", "tag", "tier", "topic"]);
+});

@@ -61,6 +61,7 @@ ROWS = {
     "compareEvaluation": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
     "getComparison": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
     "listComparedCases": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
+    "getComparisonDiff": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
     "getComparisonGrid": (None, [("run.read", "evaluation"), ("run.read", "evaluation")]),
     "getMetrics": (None, []),
     "getOpenAPI": (None, []),

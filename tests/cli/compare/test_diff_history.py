@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from assay.cli.stored_runs.diff import _answer
 from assay.comparison.divergence import TaskPath
+from assay.comparison.views.partings import answer_line
 from support.commands.command import run_on_terminal
 
 AGENT = """
@@ -151,6 +151,6 @@ def test_a_narrow_terminal_keeps_the_chart(home):
 )
 def test_long_answers_are_shown_where_they_part_ways(left, right, words):
     sides = [TaskPath(passed=True, score=1.0, has_answer=True, answer=one) for one in (left, right)]
-    shown = _answer(sides[0], sides[1]), _answer(sides[1], sides[0])
+    shown = answer_line(sides[0], sides[1]), answer_line(sides[1], sides[0])
     assert all(one.endswith(end) for one, end in zip(shown, words, strict=True)), shown
     assert max(map(len, shown)) < 400

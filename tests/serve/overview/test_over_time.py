@@ -168,3 +168,21 @@ def test_the_grid_has_a_row_for_each_case_and_a_cell_for_each_run(client, runs):
 @pytest.mark.parametrize("more", [{"limit": 201}, {"limit": 0}, {"different": "1"}, {"metric": "nothing"}])
 def test_a_wrong_query_of_the_grid_is_refused(client, runs, more):
     assert grid(client, runs, **more).status_code == 400
+
+
+def partings(client, runs, **more):
+    return client.get(f"{COMPARISON}/diff", params={"runs": ",".join(runs)} | more)
+
+
+def test_the_diff_says_where_two_runs_part(client, runs):
+    found = partings(client, runs[:2], limit=3).json()
+    assert [found[name] for name in ("noun", "same", "total", "only_a", "only_b")] == ["case", 30, 10, 0, 0]
+    assert found["partings"][0] == {
+        "id": "c10", "what": "another answer", "same_steps": 0, "outcome_a": "failed", "outcome_b": "passed",
+        "a": "answers 'no'", "b": "answers 'yes'",
+    }  # fmt: skip
+    last = partings(client, runs[:2], first=9).json()["partings"]
+    assert [one["id"] for one in last] == ["c19"]
+    assert partings(client, runs).status_code == 400
+    assert partings(client, [runs[0], "eval_unknown"]).status_code == 404
+    assert partings(client, runs[:2], limit=0).status_code == 400

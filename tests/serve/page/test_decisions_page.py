@@ -67,7 +67,7 @@ def expect():
 
 def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expect, tmp_path, screenshot):
     address = f"/compare?runs={site.before},{site.after}&by=tag"
-    screenshot("compare", f"{site.url}/#{address}", "Differences", variants=("1440-light", "1440-dark"))
+    screenshot("compare", f"{site.url}/#{address}", "Fail in both", variants=("1440-light", "1440-dark"))
     site.open(page, address)
     document = site.client.get(
         f"/v1/evaluations/{site.after}/comparison?baseline={site.before}&by=tag"
@@ -83,7 +83,31 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expec
     grid = page.get_by_role("grid", name="Cases")
     expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].id)
     expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].reason_after[:60])
+    strip = page.get_by_role("region", name="Passed and failed")
+    expect(strip.get_by_role("button", name=str(pair.worse), exact=True).first).to_be_visible()
     site.check_accessibility(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export", exact=True).click()
+        page.get_by_role("menuitem", name="CSV").click()
+    download.value.save_as(tmp_path / "cases.csv")
+    assert len((tmp_path / "cases.csv").read_text().splitlines()) == 1 + pair.worse + pair.better
+
+
+def test_every_metric_is_in_a_table_that_chooses_one(site, page, expect, tmp_path):
+    site.open(page, f"/compare?runs={site.before},{site.after}")
+    query = f"runs={site.before},{site.after}&metrics=true"
+    view = site.client.get(f"/v1/host/assay/comparison?{query}").json()
+    metrics = view["pairs"][0]["metrics"]
+    table = page.get_by_role("region", name="Every metric")
+    expect(table.get_by_role("row")).to_have_count(1 + len(metrics))
+    late = table.get_by_role("row").filter(has_text="Latency, p95")
+    expect(late).to_contain_text(metrics[-1]["difference"])
+    site.check_accessibility(page)
+    tab_to(page, late.get_by_role("button"))
+    page.keyboard.press("Enter")
+    expect(late.get_by_role("button")).to_have_attribute("aria-pressed", "true")
+    assert "metric=latency_ms:p95" in page.url
+    page.get_by_role("combobox", name="Metric").select_option("latency_ms")
     page.get_by_role("button", name="Before and after: table and export").click()
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="PNG").click()
@@ -94,11 +118,70 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expec
     table = page.get_by_role("dialog").get_by_role("table")
     expect(table).to_contain_text("cases")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Export", exact=True).click()
-    with page.expect_download() as download:
-        page.get_by_role("menuitem", name="CSV").click()
-    download.value.save_as(tmp_path / "cases.csv")
-    assert len((tmp_path / "cases.csv").read_text().splitlines()) == 1 + pair.worse + pair.better
+
+
+def test_the_diff_and_the_grid_are_tabs_of_a_comparison(site, page, expect, screenshot):
+    third = evaluate(site.client, answers(4, 0.6), "returns")
+    runs = f"{site.before},{site.after},{third}"
+    site.open(page, f"/compare?runs={runs}&view=grid")
+    grid = page.get_by_role("grid", name="Cases and runs")
+    expect(grid.get_by_role("columnheader")).to_have_count(4)
+    answer = site.client.get(f"/v1/host/assay/comparison/grid?runs={runs}&different=true").json()
+    expect(page.get_by_text(f"{answer['different']} cases with different values")).to_be_visible()
+    expect(grid.get_by_role("row").nth(1)).to_contain_text(answer["rows"][0]["id"])
+    site.check_accessibility(page)
+    screenshot("compare-grid", page.url, "Only different")
+    page.get_by_role("button", name="All cases").click()
+    assert "only=all" in page.url
+    page.get_by_role("button", name="Diff", exact=True).click()
+    diff = page.get_by_role("grid", name="Where the runs part")
+    expect(diff.get_by_role("row").nth(1)).to_contain_text("another answer")
+    site.check_accessibility(page)
+    diff.get_by_role("row").nth(1).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Side by side")
+    assert "view=" not in page.url
+
+
+def test_the_runs_of_an_experiment_are_shown_over_time(site, browser, page, expect, screenshot):
+    for seed, share in ((5, 0.7), (6, 0.85)):
+        evaluate(site.client, answers(seed, share), "weekly returns")
+    address = "/history?name=weekly+returns&kind=evaluation"
+    site.open(page, address)
+    expect(page.get_by_role("heading", name="weekly returns")).to_be_visible()
+    rows = site.client.post(
+        "/v1/host/assay/runs:history", json={"name": "weekly returns", "kind": "evaluation"}
+    ).json()["rows"]
+    chart = page.get_by_role("img", name="score of 2 runs")
+    expect(chart).to_have_attribute(
+        "aria-label", f"score of 2 runs, from {text(rows[1])} to {text(rows[0])}."
+    )
+    table = page.get_by_role("grid", name="Runs over time")
+    expect(table.get_by_role("row").nth(1)).to_contain_text(rows[0]["text"])
+    site.check_accessibility(page)
+    screenshot(
+        "history",
+        f"{site.url}/#/history?name=returns&kind=evaluation",
+        "By time",
+        variants=("1440-light", "1440-dark", "390-light"),
+    )
+    page.get_by_role("button", name="By time").click()
+    assert "x=time" in page.url
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("c")
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    assert f"runs={rows[1]['runId']},{rows[0]['runId']}" in page.url
+    with site.tab(browser, 390, 844, "dark") as phone:
+        site.open(phone, address)
+        expect(phone.get_by_role("grid", name="Runs over time")).to_be_visible()
+        assert phone.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        site.check_accessibility(phone)
+
+
+def text(row):
+    return f"{row['text']} ({row['range']})"
 
 
 def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, expect, screenshot):
@@ -183,6 +266,10 @@ def test_hostile_content_stays_text(site, browser, expect):
         ("/runs/run-0000", "Not found"),
         ("/compare", "Pick the runs to compare"),
         ("/compare?runs=eval_a,eval_b", "there is no run 'eval_a'"),
+        ("/compare?runs=eval_a,eval_b&view=grid", "there is no run 'eval_a'"),
+        ("/compare?runs=eval_a,eval_b&view=diff", "there is no run 'eval_a'"),
+        ("/history", "Choose a suite or an experiment"),
+        ("/history?name=nothing&kind=evaluation", "There is no run here"),
         ("/verify", "Nothing waits for you"),
         ("/verify/run-0000", "Not found"),
         ("/nowhere", "This page does not exist"),

@@ -29,6 +29,7 @@ ROWS = {
     "getComparison": ("evaluations:read", None, True),
     "listComparedCases": ("evaluations:read", None, True),
     "getComparisonGrid": ("evaluations:read", None, True),
+    "getComparisonDiff": ("evaluations:read", None, True),
     "followEvaluation": ("evaluations:read", None, True),
     "cancelEvaluation": ("evaluations:cancel", {}, True),
     "getOperation": ("evaluations:read", None, True),

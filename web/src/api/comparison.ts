@@ -165,3 +165,29 @@ export function getGrid(query: { runs: string[]; metric?: string; different: boo
     signal,
   });
 }
+
+/** A trial that parts ways: what differs first, and what each run did there. */
+export interface PartingView {
+  id: string;
+  what: string;
+  same_steps: number;
+  outcome_a: string;
+  outcome_b: string;
+  a: string;
+  b: string;
+  trial?: number; // from 1
+}
+
+export interface PartingsView {
+  noun: string;
+  same: number;
+  total: number;
+  only_a: number;
+  only_b: number;
+  first: number;
+  partings: PartingView[];
+}
+
+export function getPartings(runs: [string, string], first: number, limit: number, signal?: AbortSignal): Promise<PartingsView> {
+  return request<PartingsView>("/v1/host/assay/comparison/diff", { query: { runs: runs.join(","), first, limit }, signal });
+}

@@ -11,8 +11,8 @@ from assay.api.evaluate import evaluate_sync
 from assay.api.evaluation import with_short_forms
 from assay.cli.console.console import echo_json
 from assay.cli.console.console_table import Page
-from assay.cli.render.case import LABEL, ShownCase, case_lines
-from assay.cli.stored_runs.show_run import case_of
+from assay.cli.render.case import LABEL, case_lines
+from assay.comparison.views.shown_cases import ShownCase, case_of
 from assay.errors import BadLine, UsageError
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.fep.planning.sources import checks_in

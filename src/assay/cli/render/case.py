@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from assay.comparison.views.shown_cases import ShownCase
 from assay.fep.agent_runs.agent_output import UNMEASURED
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label, scored_label
@@ -18,46 +18,6 @@ from assay.stats.number_text import case_value, format_usd, trial_text
 MAX_CONTENT = 1_000  # characters of a content, and of a step
 LABEL = 14  # columns of a label
 Line = tuple[str, str]  # a label, and a line of text
-
-
-class ShownCase(Struct, kw_only=True):
-    """A case, or one trial of a task, with all that a run has about it."""
-
-    id: str
-    failing: bool
-    result: JSON | None  # a TestCaseResult; None if its content is not stored
-    trial: int | None = None
-    score: float | None = None
-    trajectory: list[JSON] = []
-    judge: list[JSON] = []  # usages
-    beside: list[JSON] = []  # results of checks beside the score (`assay run --checks`)
-    memory: list[JSON] = []  # what the task put into the memory of the agent
-    live: bool = True
-    reason: str = ""  # why there is no result
-
-    @property
-    def measured(self) -> bool:
-        return self.result is not None and self.result["status"] == "completed"
-
-    @property
-    def document(self) -> JSON:
-        """For `--json`."""
-        about: JSON = {"id": self.id, "failing": self.failing}
-        about |= {} if self.trial is None else {"trial": self.trial}
-        about |= {} if self.score is None else {"score": self.score}
-        if self.result is None:
-            return about | {"reason": self.reason}
-        checks = self.result["check_results"]
-        case: JSON = self.result["execution_context"]["test_case"]
-        about["reasons"] = [
-            {"check": result_label(check), "passed": passed_of(check), "reason": reason_of(check, case)}
-            for check in checks
-        ]
-        about["result"] = self.result
-        about |= {"checks": self.beside} if self.beside else {}
-        about |= {"memory": self.memory} if self.memory else {}
-        about |= {"trajectory": self.trajectory} if self.trajectory else {}
-        return about | ({"judge": self.judge} if self.judge else {})
 
 
 def headline(case: ShownCase) -> str:

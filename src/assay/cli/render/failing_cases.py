@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.cli.render.case import ShownCase, is_rubric, step_text
+from assay.cli.render.case import is_rubric, step_text
+from assay.comparison.views.shown_cases import ShownCase
 from assay.protocol.json_types import JSON, is_object
 from assay.results.check_names import result_label
 from assay.results.reasons import is_failing, passed_of, reason_of

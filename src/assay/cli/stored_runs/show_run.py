@@ -2,29 +2,26 @@
 `assay show`: why a run is as it is. Each case with its content and reasons, each agent's task with its trajectory.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.planning.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read_request
+from assay.agenteval.planning.run_header import REQUEST, read_request
 from assay.agenteval.results.detail import EvalDetail, detail_of
 from assay.agenteval.results.eval_statistics import read_statistics
-from assay.agenteval.results.report import failure_reason, read_summary
+from assay.agenteval.results.report import read_summary
 from assay.agenteval.results.safety_report import critical_text
-from assay.agenteval.scoring.task_checks import CHECKS
-from assay.agenteval.task_content import read_task, seeds_of
-from assay.agenteval.trial_events import judge_node, task_node
-from assay.agents.trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
 from assay.cases.pages import all_blocks
 from assay.cli.console.console import case_count, echo_json
 from assay.cli.console.console_table import Page
 from assay.cli.render import check_table, scorecard
-from assay.cli.render.case import LABEL, ShownCase, case_lines, headline
+from assay.cli.render.case import LABEL, case_lines, headline
 from assay.cli.render.failing_cases import CASES as FAILING_CASES
 from assay.cli.render.failing_cases import MAX_BYTES, FailingCases, bounded, failing_case
 from assay.cli.render.findings import put_findings, put_safety
 from assay.cli.render.scorecard import checks_document
+from assay.comparison.views.shown_cases import ShownCase, add_trajectories, case_of, trials_of
 from assay.errors import UsageError
 from assay.errors.nearest import did_you_mean
 from assay.fep.records.corrections import CorrectedRun, corrected_run
@@ -32,12 +29,11 @@ from assay.fep.records.run_header import read_request as read_evaluation
 from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.window import TRACES, window_in, window_line
 from assay.ports import Run, Store
-from assay.protocol.json_types import JSON, is_object
+from assay.protocol.json_types import JSON
 from assay.results.check_names import AGENT_ANSWERED, result_label
 from assay.results.reasons import is_failing
 from assay.results.tally import Tally
 from assay.runs.annotations import annotations, effective
-from assay.runs.log_reader import read_chunks
 from assay.runs.provenance import about_lines, about_run
 from assay.runs.run_names import title_of
 from assay.runs.run_statistics import RunStatistics, planned_cases
@@ -193,20 +189,6 @@ def _corrections(corrected: CorrectedRun, statistics: RunStatistics) -> Iterator
     yield scorecard.with_corrections(corrected.corrected, f"{name} {value_text(corrected.score, scale)}")
 
 
-def case_of(result: JSON) -> ShownCase:
-    output: JSON = result["execution_context"]["output"]
-    metadata = output.get("metadata")
-    about: JSON = metadata if is_object(metadata) else {}
-    trial = about.get("trial")
-    return ShownCase(
-        id=str(result["execution_context"]["test_case"].get("id", "")),
-        failing=any(map(is_failing, result["check_results"])),
-        result=result,
-        trial=trial if isinstance(trial, int) else None,
-        trajectory=trajectory_in(output),
-    )
-
-
 async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     """Print the tasks of an eval run, each trial with its trajectory."""
     erased = not await store.chunk_infos(run.id, REQUEST, limit=1)
@@ -270,66 +252,6 @@ def _of_task(card: EvalDetail, task: str | None) -> EvalDetail:
         return card
     own = tuple(one for one in card.findings if one.task_id == task)
     return msgspec.structs.replace(card, findings=own, more_findings=0)
-
-
-async def trials_of(
-    store: Store, run: Run, request: EvalHeader, card: EvalDetail
-) -> AsyncIterator[ShownCase]:
-    """Every trial that has evidence, in the order of the suite, then the tasks that have none."""
-    left = {task.task_id: task for task in card.report.tasks}
-    scores = {task.task_id: task.score for task in card.report.tasks}
-    beside = read_chunks(store, run.id, CHECKS)
-    other = await anext(beside, None)
-    async for chunk in read_chunks(store, run.id, RESULTS):
-        while other is not None and other.first < chunk.first:
-            other = await anext(beside, None)
-        side: list[JSON] = []
-        if other is not None and other.first == chunk.first:
-            side = msgspec.json.decode(other.data)["check_results"]
-        result = msgspec.json.decode(chunk.data)
-        context = result["execution_context"]
-        id, about = context["test_case"]["id"], context["output"].get("metadata", {})
-        left.pop(id, None)
-        yield ShownCase(
-            id=id,
-            failing=failure_reason(result, request.pass_score) is not None or scores.get(id) == 0,
-            result=result,
-            trial=about.get("trial", 0) if request.trials > 1 else None,
-            score=scores.get(id) if request.trials == 1 else None,
-            live=request.has_live_tools,
-            beside=side,
-        )
-    for id in left:
-        yield ShownCase(
-            id=id, failing=True, result=None, reason="this task was not run, or its evidence was not stored"
-        )
-
-
-async def add_trajectories(store: Store, run: Run, request: EvalHeader, cases: list[ShownCase]) -> None:
-    """Read the steps of the selected trials from the log, and what their tasks put into the memory of the agent."""
-    tasks = {case.id for case in cases}
-    seeds: dict[str, list[JSON]] = {}
-    async for chunk in read_chunks(store, run.id, TASKS):
-        for line in chunk.lines():
-            task = read_task(line)
-            if task.task_id in tasks:
-                seeds[task.task_id] = list(seeds_of(task))
-    nodes = {task_node(id): id for id in tasks} | {judge_node(id): id for id in tasks}
-    invocations = {id: Invocations() for id in tasks}
-    async for event in node_events(store, run.id, set(nodes)):
-        invocations[nodes[event["nodeId"]]].add(event)
-    for case in cases:
-        if case.result is None:
-            continue
-        events = invocations[case.id].trial(case.trial or 0)
-        about = case.result["execution_context"]["output"].get("metadata", {})
-        case.trajectory = steps_of_events(events, about.get("step_ms", []))
-        case.memory = seeds.get(case.id, [])
-        case.judge = [
-            usage_of(event["payload"])
-            for event in events
-            if event["type"] == "provider.usage" and event["nodeId"] == judge_node(case.id)
-        ]
 
 
 def counts_line(run: Run, statistics: RunStatistics | None, noun: str) -> str:

@@ -14,6 +14,7 @@ from assay.comparison.sources import CompareOptions, compare_sources, read_optio
 from assay.comparison.stored_runs import require_comparable
 from assay.comparison.views.case_grid import GridRow
 from assay.comparison.views.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
+from assay.comparison.views.partings import PartingsView
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
 from assay.extras import missing_packages
@@ -108,14 +109,16 @@ def query_number(params: dict[str, str], name: str, default: float | None) -> fl
     return number
 
 
-async def comparable_run(call: HttpRequest, id: str, limit: int = MAX_RESULTS) -> Run:
+async def comparable_run(
+    call: HttpRequest, id: str, limit: int = MAX_RESULTS, command: str = "assay compare"
+) -> Run:
     """A run of the caller's tenant that can be compared here. An agent eval needs its own scope."""
     if not NAME.fullmatch(id):
         raise NotFound(f"there is no run {id[:128]!r}")
     run = await call.server.executor.get(id, call.tenant)
     if run.kind == EVAL:
         authorize(call.principal, "runs:read")
-    require_size(run, limit, "assay compare")
+    require_size(run, limit, command)
     return run
 
 
@@ -134,6 +137,7 @@ def require_size(run: Run, limit: int, command: str) -> None:
 MAX_RUNS = 8
 MAX_VIEW_RESULTS = 250_000  # of one run
 MAX_PAGE = 200
+MAX_PARTING_RESULTS = 2_000  # of one run whose steps are compared
 
 
 class ComparedCases(Struct, frozen=True, kw_only=True):
@@ -205,6 +209,33 @@ async def show_grid(call: HttpRequest) -> Response:
             )
 
         return await in_thread(read)
+
+    return answer(await call.until_disconnect(work()))
+
+
+async def show_partings(call: HttpRequest) -> Response:
+    """GET /v1/host/assay/comparison/diff: where two runs part ways, as `assay diff` finds it."""
+    params = call.query("runs", "first", "limit")
+    first, limit = int(query_number(params, "first", 0.0) or 0), int(query_number(params, "limit", 50.0) or 0)
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidRequest(Problem("limit", f"expected 1 to {MAX_PAGE}, got {params['limit'][:50]}"))
+    ids = [id for id in params.get("runs", "").split(",") if id]
+    if len(ids) != 2:
+        raise InvalidRequest(
+            Problem("runs", f"expected the ids of 2 runs, separated by a comma, got {len(ids)}")
+        )
+    fep, runs = (
+        fep_of(call),
+        [await comparable_run(call, id, MAX_PARTING_RESULTS, "assay diff") for id in ids],
+    )
+    for run in runs:
+        await call.audit_read(run)
+
+    async def work() -> PartingsView:
+        with words_of_requests():
+            found = await fep.comparisons.partings(fep.evaluations, runs[0], runs[1])
+        page = found.partings[first : first + limit]
+        return msgspec.structs.replace(found, first=first, partings=page)
 
     return answer(await call.until_disconnect(work()))
 

@@ -12,6 +12,7 @@ from assay.comparison.sources import StoredSource
 from assay.comparison.stored_runs import add_report, new_scores, result_lines, result_rows
 from assay.comparison.views.case_grid import CaseGrid
 from assay.comparison.views.page_view import CaseLists, ComparisonView, comparison_view
+from assay.comparison.views.partings import PartingsView, partings_view, read_partings
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.service import EvaluationService
@@ -69,6 +70,7 @@ class ComparisonCache:
     def __init__(self) -> None:
         self._stored = ByteCache[StoredComparison](CACHED, largest=CACHED)
         self._locks = KeyedLock()
+        self._partings: tuple[tuple[str, str], PartingsView] | None = None  # the ids stand for it
 
     async def get(
         self, evaluations: EvaluationService, runs: Sequence[Run], options: ReadOptions
@@ -86,6 +88,15 @@ class ComparisonCache:
                 stored = StoredComparison(scores)
                 self._stored.put(key, stored, stored.rows * BYTES_PER_ROW, tenant)
             return stored
+
+    async def partings(self, evaluations: EvaluationService, a: Run, b: Run) -> PartingsView:
+        """Where two runs part ways, all of it. The short texts of the last answer are kept for its next page."""
+        async with self._locks.hold(a.tenant):
+            last = self._partings
+            if last is None or last[0] != (a.id, b.id):
+                view = partings_view(await read_partings(evaluations, a, b))
+                last = self._partings = (a.id, b.id), view
+            return last[1]
 
     async def sources(
         self, evaluations: EvaluationService, runs: Sequence[Run], options: ReadOptions

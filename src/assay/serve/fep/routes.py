@@ -11,6 +11,7 @@ from assay.serve.fep.comparison import (
     list_compared_cases,
     show_comparison,
     show_grid,
+    show_partings,
 )
 from assay.serve.fep.evaluations import (
     cancel_evaluation,
@@ -113,6 +114,20 @@ COMPARISONS = [
                 {"type": "boolean", "default": False},
                 "Only the cases whose values are not the same in all runs.",
             ),
+            *PAGE_OF_CASES,
+        ),
+    ),
+    RouteSpec(
+        method="GET",
+        path="/v1/host/assay/comparison/diff",
+        endpoint=show_partings,
+        scope=READ,
+        id="getComparisonDiff",
+        summary="List where two runs part ways: another tool, other arguments, another answer",
+        responses={200: ResponseSpec("One page of cases.", "PartingsView")},
+        errors=(404,),
+        parameters=(
+            Parameter("runs", {"type": "string"}, "The ids of 2 runs, separated by a comma."),
             *PAGE_OF_CASES,
         ),
     ),

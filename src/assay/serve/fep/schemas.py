@@ -4,6 +4,7 @@ from typing import Any
 
 from assay.comparison.compare import RunComparison
 from assay.comparison.views.page_view import ComparisonView
+from assay.comparison.views.partings import PartingsView
 from assay.protocol import evaluation, operations, results, runs
 from assay.serve.fep.comparison import ComparedCases, ComparedGrid
 from assay.serve.web.openapi import components
@@ -43,6 +44,7 @@ def fep_schemas() -> dict[str, Any]:
             ComparisonView,
             ComparedCases,
             ComparedGrid,
+            PartingsView,
         )
     )
     schemas["EvaluationRequest"]["properties"]["checks"] = {

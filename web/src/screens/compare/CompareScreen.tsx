@@ -15,6 +15,7 @@ import { tickText } from "~/charts/scales";
 import { byGrouping } from "~/screens/run/RunSlices";
 import { distribution, scatter } from "./marks";
 import { SliceTable } from "./SliceTable";
+import { DiffView } from "./DiffView";
 import { GridView } from "./GridView";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
@@ -22,6 +23,7 @@ import { groupingOptions, metricOptions, VERDICT_TONE, VERDICT_WHY, valueText } 
 
 const VIEWS = [
   ["", "Verdict"],
+  ["diff", "Diff"],
   ["grid", "Cases and runs"],
 ] as const;
 
@@ -73,6 +75,8 @@ export default function CompareScreen(_: ScreenProps) {
       <RunStrip runs={runs} rows={rows} onSwap={() => setRuns([runs[1] ?? "", runs[0] ?? "", ...runs.slice(2)])} />
       {shown === "grid" && reportSource() === null ? (
         <GridView runs={runs} metric={metric} rows={rows} />
+      ) : shown === "diff" && reportSource() === null ? (
+        <DiffView runs={[runs[0] ?? "", of && runs.includes(of) ? of : (runs[1] ?? "")]} />
       ) : view.isPending ? (
         <div className="card compare-wait">
           <p className="quiet">Reading the results of {format.plural(runs.length, "run")}. Large runs take some seconds.</p>

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from assay.errors import UsageError
 from assay.runs.provenance import about_lines, check_tags, commit_text, read_commit
 from assay.runs.safe_command import MAX_COMMAND, safe_command
+from support.report_file import report_text
 
 SECRET = "hunter2canary"
 KEY = "7d1f9b3e5a0c4428bd6f9e1c2a73508f64b1de90"  # as `secrets.token_hex` makes it
@@ -155,6 +156,15 @@ def test_a_stored_run_shows_its_tags_model_commit_and_command(command, tmp_path,
     assert [row["commit"]["clean"] for row in listed] == [False, True]
     for file in tmp_path.rglob("*.db*"):
         assert SECRET.encode() not in file.read_bytes()
+    compared = assay("compare", "previous", "latest").out
+    assert "the runs differ: commit" in compared
+    assert "tag prompt v3 → v4" in compared
+    for option, said in (((), True), (("--redact",), False)):
+        assert assay("report", "previous", "latest", *option, "-o", "report.html").code == 0
+        text = report_text(tmp_path / "report.html")
+        assert ("prompt" in text, commit in text, "assay evaluate" in text) == (said, said, said)
+        (pair,) = json.loads(text)["comparison"]["view"]["comparison"]["comparisons"]
+        assert [one["metric"] for one in pair["metrics"]] == ["passed", "score", "contains"]
     refused = assay(*options, f"token={SECRET}x")
     assert refused.code == 2
     assert "expected a tag without a secret" in refused.err

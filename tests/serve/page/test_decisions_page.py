@@ -146,7 +146,11 @@ def test_the_runs_of_an_experiment_are_shown_over_time(site, browser, page, expe
     for seed, share in ((5, 0.7), (6, 0.85)):
         evaluate(site.client, answers(seed, share), "weekly returns")
     address = "/history?name=weekly+returns&kind=evaluation"
-    site.open(page, address)
+    site.open(page, "/runs?group=name")
+    row = page.get_by_role("row").filter(has_text="weekly returns")
+    expect(row.get_by_role("img", name="Scores of 2 runs")).to_be_visible()
+    row.click()
+    expect(page).to_have_url(f"{site.url}/#{address}")
     expect(page.get_by_role("heading", name="weekly returns")).to_be_visible()
     rows = site.client.post(
         "/v1/host/assay/runs:history", json={"name": "weekly returns", "kind": "evaluation"}

@@ -59,7 +59,6 @@ def test_filters_are_in_the_address_and_are_restored_from_it(page, site, runs):
     expect(row_of(page, "local.shop.evals.support")).to_be_visible()
     page.get_by_role("button", name="Group by suite").click()
     expect(page.get_by_role("grid", name="Suites and experiments")).to_be_visible()
-    expect(page.get_by_role("img", name="Scores of").first).to_be_visible()
     row_of(page, "local.shop.evals.support").click()
     expect(page.get_by_role("grid", name="Runs over time")).to_be_visible()
     page.get_by_role("link", name="All runs").click()

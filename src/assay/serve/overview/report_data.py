@@ -178,8 +178,8 @@ def cut_texts(value: Any) -> Any:
 
 
 def redacted_overview(document: dict[str, Any]) -> dict[str, Any]:
-    """An overview without tags, messages, ids of tasks and metadata of people."""
-    run = {name: value for name, value in document["run"].items() if name != "tags"}
+    """An overview without tags, commit, messages, ids of tasks and metadata of people."""
+    run = {name: value for name, value in document["run"].items() if name not in ("tags", "commit")}
     if "error" in run:
         run["error"] = {name: value for name, value in run["error"].items() if name == "code"}
     about = {name: value for name, value in document["about"].items() if name in _ABOUT}
@@ -236,7 +236,15 @@ def _pair_without_ids(pair: PairComparison) -> PairComparison:
         if name:
             notes = tuple(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", id, note) for note in notes)
     return msgspec.structs.replace(
-        pair, **lists, changes=(), notes=notes, baseline_name="", run_name="", mixes=(), standardized=None
+        pair,
+        **lists,
+        changes=(),
+        notes=notes,
+        baseline_name="",
+        run_name="",
+        mixes=(),
+        standardized=None,
+        differs=(),
     )
 
 

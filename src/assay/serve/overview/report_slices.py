@@ -96,18 +96,19 @@ async def compare_slices(
     evaluations: EvaluationService, runs: Sequence[Run], choice: SliceChoice
 ) -> tuple[StoredComparison, ComparisonView]:
     """The numbers of the runs, and their comparison with its slices."""
-    cache, options = ComparisonCache(), ReadOptions(None, choice.dimensions, choice.groupings)
+    cache = ComparisonCache()
+    options = ReadOptions(None, choice.dimensions, choice.groupings, every_metric=True)
     try:
         stored = await cache.get(evaluations, runs, options)
     except InvalidRequest:  # there are too many slices; another reason is met again
         if not choice.automatic:
             raise
-        stored = await cache.get(evaluations, runs, ReadOptions())
+        stored = await cache.get(evaluations, runs, ReadOptions(every_metric=True))
     require_slices(stored.runs)
     names = [one.name for one in stored.runs[0].options.dimensions]
     if choice.automatic:
         names = [name for name in names if LEAST <= len(slices_by(stored.runs, name)) <= MAX_SLICES]
-    return stored, only_slices(stored.view(None), [*choice.groupings, *names])
+    return stored, only_slices(stored.view(None, metrics=True), [*choice.groupings, *names])
 
 
 def only_slices(view: ComparisonView, names: Sequence[str]) -> ComparisonView:

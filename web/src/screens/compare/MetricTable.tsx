@@ -25,7 +25,7 @@ export function MetricTable({ query, at, chosen, own }: Props) {
   });
   const metrics = own?.metrics ?? view.data?.comparison.comparisons[at]?.metrics ?? [];
   const texts = own?.texts ?? view.data?.pairs[at]?.metrics ?? [];
-  if (own === undefined && view.isPending) {
+  if (view.isLoading) {
     return (
       <div className="card compare-metrics-wait">
         <Loading label="Comparing every metric" lines={4} />

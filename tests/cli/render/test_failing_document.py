@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cli.render.case import ShownCase
 from assay.cli.render.failing_cases import LEAST_BYTES, FailingCases, bounded, failing_case
+from assay.comparison.views.shown_cases import ShownCase
 
 texts = st.text(max_size=300) | st.integers(1, 30_000).map(lambda n: "é\\n" * n)
 values = texts | st.dictionaries(st.text(max_size=10), texts, max_size=3)

@@ -16,10 +16,10 @@ from assay.agents.trajectory import Invocations, steps_of_events
 from assay.cli.agent_evals.remote import card_of
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of
-from assay.cli.render.case import ShownCase
 from assay.cli.render.failing_cases import FailingCases, bounded, failing_case
-from assay.cli.stored_runs.show_run import Selection, ShowOptions, case_of
+from assay.cli.stored_runs.show_run import Selection, ShowOptions
 from assay.comparison.policy import read_gate_policy
+from assay.comparison.views.shown_cases import ShownCase, case_of
 from assay.ports import CLOSED
 from assay.protocol.json_types import JSON
 from assay.settings import load

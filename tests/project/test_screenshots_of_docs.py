@@ -9,7 +9,17 @@ from support.page.png import shrink, size_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/screenshots"
-SCREENS = ("Sign in", "Runs", "A run", "Compare", "Approvals", "Try it", "Static report", "REST API")
+SCREENS = (
+    "Sign in",
+    "Runs",
+    "Over time",
+    "A run",
+    "Compare",
+    "Approvals",
+    "Try it",
+    "Static report",
+    "REST API",
+)
 
 
 def test_docs_and_pictures_agree():

@@ -1,4 +1,4 @@
-"""A case, or one trial of a task, with all that a run has about it: for people, and to find where two runs part ways."""
+"""A case, or one trial of a task, with all that a run has about it."""
 
 from collections.abc import AsyncIterator
 

@@ -1,15 +1,21 @@
-"""The receiver of traces: spans a second beside an endpoint that only parses them, and memory over a million spans."""
+"""
+Traces: what a receiver acknowledges a second beside an endpoint that only parses, and memory over a million spans, that
+of the receiver and that of `assay evaluate --traces`.
+"""
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import aiohttp
 
 from bench.files import Bench
-from bench.measure import Row
+from bench.measure import Failed, Row
 from bench.service import ServerProcess, start_server
 
 TRACES, SPANS = 64, 4  # in a request, and in each trace
@@ -74,7 +80,8 @@ async def send(host: ServerProcess, path: str, *, seconds: float = 0.0, spans: i
 
 
 def traces(bench: Bench) -> list[Row]:
-    return [_throughput(bench), *_memory(bench, bench.size(1_000_000))]
+    many = bench.size(1_000_000)
+    return [_throughput(bench), *_memory(bench, many), _file(bench, many)]
 
 
 def _throughput(bench: Bench) -> Row:
@@ -114,3 +121,38 @@ def _memory(bench: Bench, many: int) -> list[Row]:
             note=note,
         )
     ]
+
+
+def _file(bench: Bench, many: int) -> Row:
+    """The memory of the command over a file of requests, each with its length before it."""
+    path, checks = bench.folder / "spans.pb", bench.folder / "trace-checks.json"
+    checks.write_text('[{"contains": "degrees"}]')
+    with path.open("wb") as file:
+        for body in islice(bodies(), many // (TRACES * SPANS)):
+            file.write(len(body).to_bytes(4, "big") + body)
+    began = time.perf_counter()
+    command = [
+        sys.executable,
+        "-m",
+        "assay",
+        "evaluate",
+        "--traces",
+        str(path),
+        "--checks",
+        str(checks),
+        "--json",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    path.unlink()
+    if status:
+        raise Failed(f"assay evaluate --traces ended with {os.waitstatus_to_exitcode(status)}")
+    taken = time.perf_counter() - began
+    return Row(
+        f"{many:,} spans in a file, `assay evaluate --traces`: memory at most",
+        "at most",
+        150.0,
+        "MB",
+        values=[usage.ru_maxrss / 1024],
+        note=f"{many / taken:,.0f} spans a second",
+    )

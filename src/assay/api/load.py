@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from assay.api.kept_traces import read_kept
 from assay.backends.models.prices import published_cost
 from assay.errors import BadLine, InvalidRequest, Problem
 from assay.inputs.row_files import has_rows, items_of
@@ -45,14 +46,15 @@ def read_traces(*paths: str | PathLike[str]) -> list[Document]:
     """
     One context for each trace, or for each conversation, of files of OTLP: .json, .jsonl or .pb, also gzipped.
 
-    A path may be that of a folder of such files, or a pattern such as `week/*.jsonl`.
+    A path may be that of a folder of such files, a pattern such as `week/*.jsonl`, or `kept:NAME`: the spans that a
+    server keeps for a project.
 
         result = assay.evaluate_sync(assay.read_traces("traces.jsonl"), checks=checks)
     """
     names, limits = files_of(fspath(path) for path in paths), load().limits
     found: list[Document] = []
     try:
-        for piece in trace_items(names, limits, published_cost):
+        for piece in trace_items(names, limits, published_cost, read_kept):
             if piece.problems:
                 raise BadLine(piece.location, piece.problems)
             found.append(msgspec.json.decode(piece.raw))

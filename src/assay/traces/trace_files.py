@@ -7,7 +7,7 @@ are few and on disk beyond, so that memory does not grow with the file.
 
 import glob
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +24,8 @@ from assay.traces.trace_case import Price, SpanGroup, context_of_traces
 
 FORMATS = ".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".otlp"
 _WANTED = f"{', '.join(FORMATS)}, or in one of these and .gz"
+KEPT = "kept:"  # begins the name of the spans that a server keeps for a project
+ReadKept = Callable[[str, Callable[[Iterable[Item]], None]], None]
 CACHE_KIB = 32 * 1024  # of the database, in memory
 MAX_SPANS = 10_000  # of one trace; more are counted
 MAX_TRACES = 1_000  # of one conversation
@@ -117,12 +119,21 @@ class TraceSpool:
         return with_events(span, [msgspec.msgpack.decode(body, type=SpanEvent) for (body,) in rows])
 
 
-def trace_items(names: Sequence[str], limits: Limits, price: Price | None = None) -> Iterator[SourceItem]:
-    """The contexts of some files as items with places. A request that cannot be read is an item with its problems."""
+def trace_items(
+    names: Sequence[str], limits: Limits, price: Price | None = None, read_kept: ReadKept | None = None
+) -> Iterator[SourceItem]:
+    """
+    The contexts of some files as items with places. A request that cannot be read is an item with its problems.
+
+    `read_kept` reads the spans that a server keeps, of a name such as `kept:support`.
+    """
     spool = TraceSpool(limits, price)
     try:
         for name in names:
-            yield from _read_file(name, limits, spool)
+            if name.startswith(KEPT) and read_kept is not None:
+                read_kept(name.removeprefix(KEPT), spool.add)
+            else:
+                yield from _read_file(name, limits, spool)
         place = names[0] if len(names) == 1 else "traces"
         for at, (_, raw) in enumerate(spool.contexts()):
             problems = (Problem("", too_long(limits)),) if len(raw) > limits.max_line_bytes else ()
@@ -133,7 +144,8 @@ def trace_items(names: Sequence[str], limits: Limits, price: Price | None = None
 
 def files_of(names: Iterable[str]) -> list[str]:
     """
-    The files that these names stand for: a file, a folder with files of traces, or a pattern such as `week/*.jsonl`.
+    The files that these names stand for: a file, a folder with files of traces, or a pattern such as `week/*.jsonl`. A
+    name such as `kept:support` stays as it is.
 
     A file of another kind is refused before anything is read.
     """
@@ -144,6 +156,8 @@ def files_of(names: Iterable[str]) -> list[str]:
 
 
 def _files_of(name: str) -> list[str]:
+    if name.startswith(KEPT):
+        return [name]
     path = Path(name)
     if path.is_dir():
         inside = sorted(str(one) for one in path.iterdir() if one.is_file() and _form(one.name)[0] in FORMATS)

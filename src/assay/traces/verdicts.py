@@ -63,6 +63,14 @@ def _asks_model(check: JSON) -> bool:
     return check["check_type"] in JUDGE_TYPES or any(map(_asks_model, parts))
 
 
+def traces_of(result: JSON) -> list[str]:
+    """The traces that a result is about."""
+    metadata = result["execution_context"]["output"].get("metadata")
+    trace = metadata.get("trace") if is_object(metadata) else None
+    ids = trace.get("trace_ids") if is_object(trace) else None
+    return [one for one in ids if isinstance(one, str)] if is_list(ids) else []
+
+
 def _explanation(check: JSON, context: JSON) -> str:
     return redact_text(reason_of(check, context["test_case"]))[:MAX_TEXT]
 

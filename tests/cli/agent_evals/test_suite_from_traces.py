@@ -231,3 +231,43 @@ def test_only_takes_tags_and_ids(command, folder):
     )
     assert [task["taskId"] for task in yaml.safe_load(tag.wrapped_out)["tasks"]] == ["bb" * 16]
     assert [task["taskId"] for task in yaml.safe_load(id.wrapped_out)["tasks"]] == ["aa" * 16]
+
+
+MAIL, TOKEN = "zoe.canary@corp-canary.com", "ghp_CANARYabcdefghijklmnopqrstuvwxyz01234567"
+OPENAI, AWS = "sk-proj-CANARYabcdefghijklmnopqrstuv0123456789", "AKIACANARY1234567890"
+IBAN, JWT = "DE89370400440532013000", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlc2lnbmF0dXJl"
+CANARIES = ("canary", "ghp_", "sk-proj", "AKIA", "DE8937", "eyJ", "hunter2")
+
+
+def test_no_secret_and_no_personal_data_reaches_a_suite_from_any_place(tmp_path, command):
+    arguments = {MAIL: {"deep": [OPENAI, {"k": AWS}]}, "password": "hunter2canary", "auth": f"Bearer {JWT}"}
+    result = {"iban": IBAN, "note": f"mail {MAIL}", "nested": {TOKEN: 1}, "api_key": "canaryplainvalue123"}
+    use = ToolUse(name="lookup", arguments=arguments, result=result)
+    told = genai(
+        Conversation(question=f"I am {MAIL}, {TOKEN}", answer=f"Done, {MAIL}: {OPENAI}", uses=(use,))
+    )
+    for span in told:  # the id of the conversation, the tags and the instructions
+        span.attributes |= {
+            "gen_ai.conversation.id": MAIL,
+            "tag.tags": [MAIL],
+            "user.email": MAIL,
+            "gen_ai.system_instructions": json.dumps([{"type": "text", "content": f"key {OPENAI}"}]),
+        }
+    failed = genai(Conversation(question="q", answer="a", uses=(ToolUse(name=MAIL, arguments={}, result=1),)))
+    silent = genai(Conversation(question="q", answer="a"))
+    for span in failed:
+        span.trace = "bb"
+        if "gen_ai.tool.name" in span.attributes:
+            span.failed = f"cannot reach https://me:pw-canary@host/ for {MAIL}"
+    for span in silent:  # it is left out, and named
+        span.trace = "cc"
+        span.attributes = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": f"other.{MAIL}"}
+    write_lines(tmp_path / "traces.jsonl", request_of(*told), request_of(*failed), request_of(*silent))
+    done = command("suite", "from-traces", "traces.jsonl", "-o", "made.yaml", folder=tmp_path)
+    assert done.code == 0, done.err
+    text = (tmp_path / "made.yaml").read_text()
+    assert [one for one in CANARIES if one in text + done.out + done.err] == []
+    assert [task["taskId"] for task in yaml.safe_load(text)["tasks"]] == ["email-1", "bb" * 16]
+    assert "left out: other.[email-1]" in done.err or "left out: [email-1]" in done.err
+    kinds = ("api_key", "aws-key", "email", "github-token", "iban", "openai-key", "password")
+    assert all(kind in done.err for kind in kinds), done.err

@@ -66,10 +66,10 @@ def suite_of_traces(
         case = context["test_case"]["id"]
         redactor = Redactor()
         try:
-            task_id = _task_id(case, made.cases)
+            task_id = _task_id(redactor.text(case), made.cases)
             task, extension = _task(context, task_id, redactor)
         except _NotATask as reason:
-            made.left_out.append((case, str(reason)))
+            made.left_out.append((redactor.text(case), str(reason)))
             continue
         made.tasks.append(task)
         made.cases[task_id] = case

@@ -10,6 +10,7 @@ import msgspec
 
 from assay.agenteval.suites.from_traces import SuiteFromTraces, suite_of_traces
 from assay.agenteval.suites.suite import suite_as_json, suite_as_yaml
+from assay.api.kept_traces import read_kept
 from assay.api.sources import open_sources
 from assay.cli.agent_evals.suite_attack import SUITE_ID, validate_output
 from assay.cli.console.console import count_of, echo, echo_err, echo_text
@@ -23,6 +24,7 @@ from assay.results.reasons import is_failing
 from assay.runs.annotations import annotations, case_corrections
 from assay.settings import load
 from assay.traces.trace_files import files_of, trace_items
+from assay.traces.verdicts import traces_of
 
 FAILING, TAG = "failing", "tag:"
 DRAFT = "  # a draft: what was recorded. Check it, and delete this comment"
@@ -30,10 +32,25 @@ LISTED = 10  # traces that are left out, one by one
 
 
 class ScoredRun(NamedTuple):
-    """What an evaluation of the traces says: the cases that did not pass, and the verdicts of people."""
+    """
+    What an evaluation of the traces says: the cases that did not pass, and the verdicts of people.
+
+    `cases` has the cases by trace: in a window of traces a case has the id of its trace, in a file that of its
+    conversation.
+    """
 
     failing: frozenset[str]
     verdicts: dict[str, bool]
+    cases: dict[str, str]
+
+    def has_failed(self, context: JSON) -> bool:
+        """Whether the case of these traces did not pass. A verdict of a person about it is noted under its id."""
+        case, traces = context["test_case"]["id"], context["output"]["metadata"]["trace"]["trace_ids"]
+        there = dict.fromkeys([case, *(self.cases[one] for one in traces if one in self.cases)])
+        for one in there if len(there) == 2 else ():
+            if one in self.verdicts:
+                self.verdicts.setdefault(case, self.verdicts[one])
+        return any(one in self.failing for one in there)
 
 
 def from_traces(
@@ -54,7 +71,7 @@ def from_traces(
         raise UsageError(
             "--only failing: expected --run with an evaluation of these traces: a run or a file of results"
         )
-    scored = ScoredRun(frozenset(), {}) if run is None else run_to_end(lambda: _read_run(run))
+    scored = ScoredRun(frozenset(), {}, {}) if run is None else run_to_end(lambda: _read_run(run))
     contexts = _chosen(files, load().limits, only, scored)
     made = suite_of_traces(contexts, scored.verdicts, limit)
     _report(made, scored)
@@ -77,16 +94,20 @@ def from_traces(
 async def _read_run(reference: str) -> ScoredRun:
     failing: set[str] = set()
     verdicts: dict[str, bool] = {}
+    cases: dict[str, str] = {}
     async with open_sources([reference], [reference], None) as sources:
         (source,) = sources
         async for _, line in source.lines():
             result = msgspec.json.decode(line)
+            case = result["execution_context"]["test_case"]["id"]
+            cases |= dict.fromkeys(traces_of(result), case)
             if any(map(is_failing, result["check_results"])):
-                failing.add(result["execution_context"]["test_case"]["id"])
+                failing.add(case)
         if isinstance(source, StoredSource):
             corrections = case_corrections(await annotations(source.store, source.run))
             verdicts = {case: is_passed(one) for case, one in corrections.items()}
-    return ScoredRun(frozenset(failing - {case for case, right in verdicts.items() if right}), verdicts)
+    right = {case for case, passed in verdicts.items() if passed}
+    return ScoredRun(frozenset(failing - right), verdicts, cases)
 
 
 def _chosen(files: list[str], limits: Limits, only: list[str], scored: ScoredRun) -> Iterator[JSON]:
@@ -94,7 +115,7 @@ def _chosen(files: list[str], limits: Limits, only: list[str], scored: ScoredRun
     ids = {one for one in only if one != FAILING and not one.startswith(TAG)}
     tags = {one.removeprefix(TAG) for one in only if one.startswith(TAG)}
     there: set[str] = set()
-    for item in trace_items(files, limits):
+    for item in trace_items(files, limits, read_kept=read_kept):
         if item.problems:
             raise BadLine(item.location, item.problems)
         context = msgspec.json.decode(item.raw)
@@ -102,7 +123,7 @@ def _chosen(files: list[str], limits: Limits, only: list[str], scored: ScoredRun
         found = case.get("metadata", {}).get("tags", [])
         own = set(found) if is_list(found) else {found}
         there |= {case["id"], *(f"{TAG}{tag}" for tag in own)}
-        failed = FAILING in only and case["id"] in scored.failing
+        failed = scored.has_failed(context) and FAILING in only
         if not only or failed or case["id"] in ids or tags & own:
             yield context
     if unknown := sorted({one for one in only if one != FAILING} - there):

@@ -27,7 +27,7 @@ from assay.errors import Refusal, UsageError
 from assay.errors.exit_codes import ERROR
 from assay.extras import require
 from assay.inputs.files import check_readable
-from assay.traces.trace_files import files_of
+from assay.traces.trace_files import KEPT, files_of
 
 OF_ONE = {"-o": "to", "--name": "name", "--to": "send", "--baseline": "baseline", "--resume": "resume"}
 
@@ -69,7 +69,8 @@ def _validated(options: EvaluateOptions) -> ReadOptions:
     seen: dict[str, str] = {}
     for name in options.traces:
         for file in files_of([name]):
-            check_readable(file)
+            if not file.startswith(KEPT):
+                check_readable(file)
             if file in seen:
                 raise UsageError(
                     f"--traces {name}: expected other files than those of --traces {seen[file]}, got {file} in both"

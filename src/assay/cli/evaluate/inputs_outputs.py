@@ -205,11 +205,12 @@ def _from_traces(
         raise UsageError(
             "--map: expected --contexts, --cases or --outputs, whose columns it names; got traces"
         )
-    from assay.backends.models.prices import published_cost  # deferred import: most runs read no traces
+    from assay.api.kept_traces import read_kept  # deferred imports: most runs read no traces
+    from assay.backends.models.prices import published_cost
     from assay.fep.planning.sources import from_traces
 
     on_bad = bad_lines if options.skip_bad_lines else None
-    source = from_traces(options.traces, settings.limits, on_bad, published_cost)
+    source = from_traces(options.traces, settings.limits, on_bad, published_cost, read_kept)
     return Inputs(islice(iter(source), options.limit), checks, experiment, source=source)
 
 

@@ -32,7 +32,7 @@ from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object, kind_of
 from assay.traces.trace_case import Price
-from assay.traces.trace_files import files_of, trace_items
+from assay.traces.trace_files import ReadKept, files_of, trace_items
 
 OnBad = Callable[[BadLine], None]
 
@@ -231,9 +231,11 @@ def _is_context(raw: bytes) -> bool:
     return is_object(document) and document.keys() == {"test_case", "output"}
 
 
-def from_traces(names: Sequence[str], limits: Limits, on_bad: OnBad | None, price: Price | None) -> Source:
-    """One context for each trace, or for each conversation, of files of OTLP."""
-    return Source(trace_items(files_of(names), limits, price), limits, on_bad)
+def from_traces(
+    names: Sequence[str], limits: Limits, on_bad: OnBad | None, price: Price | None, read_kept: ReadKept
+) -> Source:
+    """One context for each trace, or for each conversation, of files of OTLP, or of what a server keeps."""
+    return Source(trace_items(files_of(names), limits, price, read_kept), limits, on_bad)
 
 
 def from_pair(

@@ -14,6 +14,7 @@ from assay.ports import CreateRun, RunUpdate, Transaction
 from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
 from support.commands.result_lines import complete, result_line, write_jsonl
+from support.servers.rest_client import Server
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 PLAN = {"filter": {}, "case": "trace", "settle": 5, "quiet": 60, "retention": 0, "digest": "d"}
@@ -141,3 +142,72 @@ def test_the_table_has_each_window_with_its_counts_and_its_rate(command, folder)
         0,
         True,
     )
+
+
+@pytest.fixture(scope="module")
+def server(database, folder):
+    """A server on the store of these windows; `key` is a file with a key of the tenant."""
+    with Server(database) as host:
+        for name, members in {
+            "key": {},
+            "other": {"tenant": "globex"},
+            "few": {"scopes": {"runs:read"}},
+        }.items():
+            (folder / name).write_text(host.key(**{"tenant": "local"} | members))
+        yield host
+
+
+@pytest.mark.parametrize(
+    ("project", "arguments", "code"),
+    [
+        ("steady", (), 0),
+        ("worse", (), 3),
+        ("worse", ("--policy", "lenient"), 3),
+        ("first", (), 1),
+        ("first", ("--policy", "bar.yaml"), 0),
+        ("unmeasured", (), 1),
+        ("unmeasured", ("--policy", "allows.yaml"), 0),
+        ("gap", ("--baseline", "gap0"), 3),
+        ("idle", (), 1),
+    ],
+)
+def test_a_watch_of_a_server_decides_as_one_of_its_store(server, folder, command, project, arguments, code):
+    own = command("watch", project, *arguments, "--json", folder=folder)
+    there = command(
+        *("watch", project, *arguments, "--json", "--server", server.url, "--key-file", "key"), folder=folder
+    )
+    assert (there.code, own.code) == (code, code), there.err
+    mine, its = json.loads(own.out), json.loads(there.out)
+    for name in ("outcome", "run", "baseline", "exit_code"):
+        assert its[name] == mine[name], name
+    assert [one["run"] for one in its["windows"]] == [one["run"] for one in mine["windows"]]
+    for mine_one, its_one in zip(mine["windows"], its["windows"], strict=True):
+        for name in ("name", "state", "seen", "scored", "late_spans", "not_measured", "sample"):
+            assert its_one[name] == mine_one[name], name
+    shown = command("watch", project, *arguments, "--server", server.url, "--key-file", "key", folder=folder)
+    assert (shown.code, f"{mine['outcome']}: " in shown.out) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--key-file", "few"), 2, "evaluations:read"),
+        (("--key-file", "key", "--tenant", "local"), 2, "--tenant and --server: expected one of them"),
+        (("--key-file", "key", "--baseline", "good.jsonl"), 2, "expected a run of the server, got a file"),
+        (("--key-file", "key", "--policy", "no-such"), 2, "no-such"),
+        (("--key-file", "other"), 1, "no window of steady is stored for the tenant of the key"),
+    ],
+)
+def test_a_watch_of_a_server_refuses_and_shows_nothing_of_another_tenant(
+    server, folder, command, arguments, code, said
+):
+    done = command("watch", "steady", "--server", server.url, *arguments, folder=folder)
+    assert (done.code, said in done.out + done.err) == (code, True), done.out + done.err
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "x", "-1", "9" * 30])
+def test_a_wrong_number_of_windows_is_refused(server, limit):
+    with server.client(tenant="local") as client:
+        answer = client.get("/v1/host/assay/traces/steady/windows", params={"limit": limit})
+    assert answer.status_code == 400, answer.text
+    assert "from 1 to 100" in answer.text

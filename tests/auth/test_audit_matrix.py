@@ -100,6 +100,7 @@ ROWS = {
     "suiteHistory": (None, []),
     "getSuite": (None, []),
     "listRuns": (None, []),
+    "listTraceWindows": (None, []),
     "queryRuns": ({}, []),
     "queryRunHistory": ({"name": "x", "kind": "agent-eval"}, []),
     "watchRuns": ({"waitSeconds": 0}, []),
@@ -172,6 +173,7 @@ class AuditedHost:
             "{workflow_id}": "conformance-noop",
             "{suite_ref}": SHELVED,
             "{suite_id}": SUITE["suiteId"],
+            "{project}": "support",
             "{position}": "0",
             "{pack_ref}": PACK.manifest.key,
         }

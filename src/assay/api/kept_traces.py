@@ -15,7 +15,7 @@ from assay.traces.span_inbox import read_items
 
 
 def read_kept(name: str, add: Callable[[Iterable[Item]], None]) -> None:
-    """Add the kept spans and log records of a project: `NAME`, or `TENANT/NAME`. Raises UsageError if there are none."""
+    """Add the kept spans and log records of a project, `NAME` or `TENANT/NAME`. UsageError: there are none."""
     tenant, slash, project = name.rpartition("/")
     run_to_end(lambda: _read(tenant if slash else LOCAL_TENANT, project, add))
 

@@ -7,7 +7,6 @@ A gate decides: `comparison/gate_run.py`. The windows are those of `fep/trace_wi
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Literal
 
 from msgspec import Struct
 
@@ -27,14 +26,11 @@ from assay.errors import InvalidRequest, UsageError
 from assay.errors.door import hint_of, place_of
 from assay.errors.nearest import did_you_mean
 from assay.fep.records.service import EvaluationService
-from assay.fep.trace_windows.window import Window, windows_of
+from assay.fep.trace_windows.window import Window, WindowStatus, windows_of
 from assay.host import parts
 from assay.ports import LOCAL_TENANT, Services
-from assay.runs.run_names import name_of
 
 LOOK_BACK = 50  # windows in which a baseline is looked for
-
-State = Literal["open", "complete", "stopped", "erased"]
 
 
 class WatchedWindow(Struct, frozen=True, kw_only=True):
@@ -44,7 +40,7 @@ class WatchedWindow(Struct, frozen=True, kw_only=True):
     name: str
     start: datetime
     end: datetime
-    state: State
+    state: WindowStatus
     sample: float
     seen: int
     sampled: int
@@ -84,10 +80,10 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 
 def watch_project(options: WatchOptions) -> Watch:
     """Read the windows and decide. Raises UsageError for an unknown project and a wrong policy."""
-    return run_to_end(lambda: _watch(options, _policy(options.policy)))
+    return run_to_end(lambda: _watch(options, policy_of(options.policy)))
 
 
-def _policy(text: str | None) -> GatePolicy:
+def policy_of(text: str | None) -> GatePolicy:
     """A preset by its name, or the rules of a file."""
     if text is None or text in PRESETS:
         return policy_with(GatePolicy(), PolicyOptions(preset=text), has_baseline=True)
@@ -106,34 +102,60 @@ async def _watch(options: WatchOptions, policy: GatePolicy) -> Watch:
         for one in found[: options.windows]:
             await audit_read(store, one.run)
         shown = [await _row(one, sources[one.run.id], read) for one in found[: options.windows]]
-        candidates = [one for one in found if _state(one) == "complete"]
-        judged = candidates[0] if candidates else None
-        before = next((one for one in candidates[1:] if one.counts.scored), None)
+        judged, before = judged_windows([(one.run.id, one.state, one.counts.scored) for one in found])
         if judged is None:
-            return _undecided(options, shown, None, _no_window(options.project, owner, found))
-        source = sources[judged.run.id]
-        async with _baseline(options, None if before is None else sources[before.run.id]) as baseline:
+            return undecided(options, shown, None, no_window(options.project, owner, there=bool(found)))
+        source = sources[judged]
+        title = next(one.title for one in found if one.run.id == judged)
+        async with _baseline(options, None if before is None else sources[before]) as baseline:
             if baseline is None and policy.min_mean is None:
-                reason = (
-                    f"no complete window before {_title(judged)} has a scored trace: there is nothing to compare it"
-                    f" with; {hint_of('baseline')} names another run, and a policy with min_mean needs none"
-                )
-                return _undecided(options, shown, judged.run.id, reason)
+                return undecided(options, shown, judged, no_baseline(title))
             if baseline is not None and baseline.is_same(source):
-                raise UsageError(
-                    f"{place_of('baseline', options.baseline)}: expected another run, got {_title(judged)} itself"
-                )
+                raise is_itself(options, title)
             result, _ = await gate_result(source, baseline, policy, read, allow_partial=False)
-            return Watch(
-                project=options.project,
-                outcome=result.outcome,
-                exit_code=result.exit_code,
-                reason=f"{_title(judged)}: {result.reason}",
-                run=judged.run.id,
-                baseline=None if baseline is None else baseline.name,
-                windows=tuple(shown),
-                gate=result,
-            )
+            return decided(options, shown, result, title, judged, None if baseline is None else baseline.name)
+
+
+def judged_windows(found: Sequence[tuple[str, WindowStatus, int]]) -> tuple[str | None, str | None]:
+    """
+    The newest complete window, and the newest complete one before it that has scored traces. `found`: the run, the
+    state and the scored traces of each, the newest first.
+    """
+    complete = [(run, scored) for run, state, scored in found if state == "complete"]
+    before = next((run for run, scored in complete[1:] if scored), None)
+    return (complete[0][0] if complete else None), before
+
+
+def decided(
+    options: WatchOptions,
+    shown: Sequence[WatchedWindow],
+    result: GateResult,
+    title: str,
+    run: str,
+    baseline: str | None,
+) -> Watch:
+    """What a gate decided on the window with this title."""
+    return Watch(
+        project=options.project,
+        outcome=result.outcome,
+        exit_code=result.exit_code,
+        reason=f"{title}: {result.reason}",
+        run=run,
+        baseline=baseline,
+        windows=tuple(shown),
+        gate=result,
+    )
+
+
+def no_baseline(title: str) -> str:
+    return (
+        f"no complete window before {title} has a scored trace: there is nothing to compare it with;"
+        f" {hint_of('baseline')} names another run, and a policy with min_mean needs none"
+    )
+
+
+def is_itself(options: WatchOptions, title: str) -> UsageError:
+    return UsageError(f"{place_of('baseline', options.baseline)}: expected another run, got {title} itself")
 
 
 @asynccontextmanager
@@ -146,7 +168,7 @@ async def _baseline(options: WatchOptions, before: RunSource | None) -> AsyncGen
         yield source
 
 
-def _undecided(options: WatchOptions, shown: Sequence[WatchedWindow], run: str | None, reason: str) -> Watch:
+def undecided(options: WatchOptions, shown: Sequence[WatchedWindow], run: str | None, reason: str) -> Watch:
     return Watch(
         project=options.project,
         outcome="undecided",
@@ -166,32 +188,21 @@ def _unknown(project: str, configured: Sequence[str]) -> str:
     )
 
 
-def _no_window(project: str, tenant: str, found: Sequence[Window]) -> str:
-    if found:
+def no_window(project: str, tenant: str, *, there: bool) -> str:
+    """Why there is nothing to decide on. `there`: the project has windows."""
+    if there:
         return f"no window of {project} is complete: there is nothing to decide on"
     return f"no window of {project} is stored for the tenant {tenant}: nothing was measured"
 
 
-def _title(window: Window) -> str:
-    return name_of(window.run.metadata) or window.run.id
-
-
-def _state(window: Window) -> State:
-    if window.is_open:
-        return "open"
-    if window.run.erased:
-        return "erased"
-    return "complete" if window.run.status == "completed" else "stopped"
-
-
 async def _row(window: Window, source: RunSource, read: ReadOptions) -> WatchedWindow:
-    state, counts = _state(window), window.counts
+    state, counts = window.state, window.counts
     level = None
     if state in ("complete", "stopped") and counts.scored:
         level = await _level(source, read)
     return WatchedWindow(
         run=window.run.id,
-        name=_title(window),
+        name=window.title,
         start=window.plan.start,
         end=window.plan.end,
         state=state,

@@ -83,6 +83,7 @@ ROWS = {
     "queryCases": ("", {}, True),
     "gateRun": ("", {"policy": {"preset": "strict"}}, True),
     "listRuns": ("runs:read", None, False),
+    "listTraceWindows": ("evaluations:read", None, False),
     "registerAgent": ("agents:write", ENDPOINT, False),
     "listRegisteredAgents": ("manifest:read", None, False),
     "getRegisteredAgent": ("manifest:read", None, False),
@@ -150,7 +151,11 @@ class Ours(NamedTuple):
         path = path.replace("/host/assay/agents/{agent_id}", f"/host/assay/agents/{REGISTERED}")
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
         path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
-        path = path.replace("{suite_id}", SUITE["suiteId"]).replace("{position}", "0")
+        path = (
+            path.replace("{suite_id}", SUITE["suiteId"])
+            .replace("{position}", "0")
+            .replace("{project}", "support")
+        )
         path = path.replace("{suite_ref}", SUITE["suiteId"]).replace("{pack_ref}", PACK.manifest.key)
         if "/host/assay/comparison" in path:
             return f"{path}?runs={self.evaluation},{self.evaluation}"

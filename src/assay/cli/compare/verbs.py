@@ -242,9 +242,11 @@ def watch(
     ] = None,
     tenant: Tenant = None,
     json: AsJson = False,
+    server: Server = None,
+    key_file: KeyFile = None,
 ) -> None:
     from assay.api.watch import WatchOptions
     from assay.cli.compare.watch import main
 
     options = WatchOptions(project=name, windows=windows, baseline=baseline, policy=policy, tenant=tenant)
-    raise typer.Exit(main(options, json=json))
+    raise typer.Exit(main(options, json=json, server=server, key_file=key_file))

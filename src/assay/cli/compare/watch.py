@@ -6,13 +6,22 @@ from assay.api.watch import Watch, WatchedWindow, WatchOptions, watch_project
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table, cell
 from assay.comparison.run_level import METHOD_NAMES, level_value
+from assay.errors import UsageError
 
 LOOKS = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow"}
 
 
-def main(options: WatchOptions, *, json: bool) -> int:
-    """Print the windows, the newest last, and the decision."""
-    watch = watch_project(options)
+def main(options: WatchOptions, *, json: bool, server: str | None, key_file: str | None) -> int:
+    """Print the windows, the newest last, and the decision. `server`: of this host, not of the store here."""
+    if server is None:
+        watch = watch_project(options)
+    else:
+        if options.tenant is not None:
+            raise UsageError("--tenant and --server: expected one of them, got both; the key has a tenant")
+        from assay.cli.compare.remote_watch import watch_host  # deferred import: most watch their own store
+        from assay.cli.console.client import HostClient
+
+        watch = watch_host(HostClient(server, key_file), options)
     if json:
         echo_json(msgspec.json.encode(watch))
     else:

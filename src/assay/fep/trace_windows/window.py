@@ -15,7 +15,9 @@ from msgspec import Struct
 from assay.fep.records.run_header import KIND
 from assay.ports import CLOSED, Run, RunQuery, Store
 from assay.ports.config import AttributeValue
+from assay.runs.run_names import name_of
 
+WindowStatus = Literal["open", "complete", "stopped", "erased"]
 TRACES = "traces"  # in the metadata of the run of a window
 DAY = 86_400
 PAGE = 100
@@ -64,6 +66,18 @@ class Window(Struct, frozen=True, kw_only=True):
     @property
     def is_open(self) -> bool:
         return self.run.status not in CLOSED
+
+    @property
+    def state(self) -> WindowStatus:
+        if self.is_open:
+            return "open"
+        if self.run.erased:
+            return "erased"
+        return "complete" if self.run.status == "completed" else "stopped"
+
+    @property
+    def title(self) -> str:
+        return name_of(self.run.metadata) or self.run.id
 
 
 def bounds_of(moment: datetime, seconds: int) -> tuple[datetime, datetime]:

@@ -10,6 +10,7 @@ from assay.serve.overview import (
     run_list,
     run_overview,
     run_slices,
+    trace_windows,
 )
 from assay.serve.overview.case_list import query_cases
 from assay.serve.overview.case_reader import read_case, search_cases
@@ -19,6 +20,7 @@ from assay.serve.overview.run_history import query_history
 from assay.serve.overview.run_list import query_runs, watch_runs
 from assay.serve.overview.run_overview import get_overview
 from assay.serve.overview.run_slices import get_slices
+from assay.serve.overview.trace_windows import get_windows
 from assay.serve.web.handler import Parameter, ResponseSpec, RouteSpec
 from assay.serve.web.openapi import components
 
@@ -118,6 +120,18 @@ OVERVIEW = [
         responses={200: ResponseSpec("The slices.", "SlicesAnswer")},
     ),
     RouteSpec(
+        method="GET",
+        path="/v1/host/assay/traces/{project}/windows",
+        endpoint=get_windows,
+        scope="evaluations:read",
+        id="listTraceWindows",
+        summary="List the newest windows of a project of traces: what came in each, and its score",
+        parameters=(
+            Parameter("limit", {"type": "integer", "default": 10, "minimum": 1, "maximum": 100}, "How many."),
+        ),
+        responses={200: ResponseSpec("The windows, the newest first.", "WindowsAnswer")},
+    ),
+    RouteSpec(
         method="POST",
         path=f"{RUNS}/{{run_id}}:gate",
         endpoint=gate_run,
@@ -164,6 +178,7 @@ def overview_schemas() -> dict[str, Any]:
             run_history.HistoryQuery,
             run_history.RunHistory,
             run_distributions.RunDistributions,
+            trace_windows.WindowsAnswer,
         )
     )
     schemas |= gate_schemas()

@@ -53,7 +53,7 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "page": ("The sign-in of the page.", ("/v1/host/assay/session",)),
     "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
     "packs": ("Packs of agents and suites.", ("/v1/host/assay/packs",)),
-    "traces": ("Traces over OTLP, to be scored.", ("/v1/traces", "/v1/logs")),
+    "traces": ("Traces over OTLP, to be scored.", ("/v1/traces", "/v1/logs", "/v1/host/assay/traces")),
     "agents and workflows": (
         "What this host can run.",
         ("/v1/agents", "/v1/host/assay/agents", "/v1/workflows"),

@@ -1,0 +1,70 @@
+"""GET …/traces/{project}/windows: the newest windows of a project of traces, with what came in them. No content."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.trace_windows.window import Window, WindowStatus, windows_of
+from assay.runs.run_statistics import stored_statistics
+from assay.serve.overview.run_rows import ScoreInterval, score_interval
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+
+MOST = 100
+USUAL = 10
+
+
+class TraceWindow(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A window: the run that it is, and what it counts. `score` is that of a window that has ended."""
+
+    run_id: str
+    name: str
+    start: datetime
+    end: datetime
+    state: WindowStatus
+    sample: float
+    seen: int
+    sampled: int
+    scored: int
+    filtered: int
+    late_spans: int
+    not_measured: int
+    score: ScoreInterval | None
+
+
+class WindowsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The windows of the caller's tenant, the newest first."""
+
+    project: str
+    windows: list[TraceWindow]
+
+
+async def get_windows(call: HttpRequest) -> Response:
+    params = call.query("limit")
+    text = params.get("limit", str(USUAL))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MOST):
+        raise InvalidRequest(Problem("limit", f"expected a number from 1 to {MOST}, got {text[:20]!r}"))
+    project: str = call.scope["path_params"]["project"]
+    found = await windows_of(call.server.store, call.tenant, project, limit=int(text))
+    return answer(WindowsAnswer(project=project, windows=[_row(one) for one in found]))
+
+
+def _row(window: Window) -> TraceWindow:
+    plan, counts = window.plan, window.counts
+    statistics = stored_statistics(window.run)
+    return TraceWindow(
+        run_id=window.run.id,
+        name=window.title,
+        start=plan.start,
+        end=plan.end,
+        state=window.state,
+        sample=plan.sample,
+        seen=counts.seen,
+        sampled=counts.sampled,
+        scored=counts.scored,
+        filtered=counts.filtered,
+        late_spans=counts.late_spans,
+        not_measured=window.not_measured,
+        score=None if statistics is None else score_interval(statistics.score),
+    )

@@ -14,6 +14,7 @@ from support.evals import golden, rubric
 from support.servers.deployments import CANARY, DEPLOYMENTS, deployed
 from support.servers.grpc_client import Client, message_of, refusal_of
 from support.servers.openwop_client import log_of, start_run, suite, types_of, wait_for_run
+from support.traces.received import agent_trace, new_trace
 from support.waiting import wait_until
 
 AGENT = "local.parts.answer"
@@ -328,3 +329,30 @@ def assert_logged(deployment, before):
     logged = wait_until(lines)  # the logs of several processes are read one after the other
     assert all(re.search(r" error +assay\.(runs|workers): ", line) for line in logged)
     assert CANARY not in deployment.log_text()
+
+
+def test_each_received_trace_is_scored_once_on_every_deployment(deployment):
+    before, client = deployment.mark(), deployment.client
+    traces = [new_trace() for _ in range(40)]
+    for at, trace in enumerate(traces):
+        answer = "20 degrees" if at % 4 else "no idea"
+        sent = client.post("/v1/traces", json=agent_trace(trace, answer))
+        assert (sent.status_code, sent.json()) == (200, {}), sent.text
+
+    def scored():
+        found = client.get("/v1/host/assay/traces/support/windows").json()["windows"]
+        return found if sum(one["scored"] for one in found) >= len(traces) else None
+
+    found = wait_until(scored)
+    assert sum(one["scored"] for one in found) == 40
+    rows = [
+        one
+        for window in found
+        for one in client.post(
+            f"/v1/host/assay/runs/{window['runId']}/cases:query", json={"limit": 100}
+        ).json()["cases"]
+    ]
+    assert len(rows) == 40
+    statuses = {one["caseId"]: one["status"] for one in rows}
+    assert [statuses[trace] for trace in traces] == ["passed" if at % 4 else "failed" for at in range(40)]
+    assert "a bug in assay" not in deployment.log_text(before)

@@ -117,6 +117,31 @@ def test_two_evaluations_are_compared(client):
         assert (refused.status_code, message in refused.text) == (status, True), refused.text
 
 
+def test_evaluations_over_different_cases_are_compared_without_pairs(client):
+    """`b` has the customers of `a` in another mix: each is served as before."""
+
+    def scored(prefix, gold, free):
+        kinds = [("gold", "Paris")] * gold + [("free", "Rome")] * free
+        body = request_of(len(kinds))
+        for at, (kind, answer) in enumerate(kinds):
+            body["test_cases"][at] |= {"id": f"{prefix}{at}", "metadata": {"customer": kind}}
+            body["outputs"][at] = {"value": answer}
+        return client.post("/v1/evaluate", json=body).json()["evaluation_id"]
+
+    a, b = scored("a", 30, 10), scored("b", 10, 30)
+    path = f"/v1/evaluations/{b}/comparison?baseline={a}"
+    (pair,) = client.get(f"{path}&by=customer").json()["comparisons"]
+    result = pair["result"]
+    assert (pair["unpaired"], result["method"], result["verdict"]) == (True, "newcombe", "regressed")
+    assert (result["before"], result["after"]) == (0.75, 0.25)
+    assert (result["cases_before"], result["cases_after"]) == (40, 40)
+    assert [mix["by"] for mix in pair["mixes"]] == ["customer"]
+    assert {one["slice"]: one["result"]["difference"] for one in pair["slices"]} == {"gold": 0, "free": 0}
+    (weighted,) = client.get(f"{path}&standardize_by=customer").json()["comparisons"]
+    assert (weighted["result"]["before"], weighted["result"]["after"]) == (0.75, 0.75)
+    assert weighted["standardized"]["by"] == "customer"
+
+
 def test_an_evaluation_with_store_false_is_not_stored(client):
     def stored():
         return [one["operation_id"] for one in client.get("/v1/evaluations?page_size=1").json()["operations"]]

@@ -66,6 +66,9 @@ class Apart(Checker):
 SETTINGS = """
 check_modules = ["parts:Patient", "apart:Apart"]
 promotion_policy = "policy.yaml"
+[traces.support]
+checks = [{contains = "degrees"}]
+settle = "0s"
 [providers.demo]
 kind = "scripted"
 script = "script.json"
@@ -103,7 +106,7 @@ agents:
     approval: {states: [active], author_may_approve: true}
 """
 SCOPES = ["approvals:respond", "deploy:promote", "evaluations:create", "evaluations:read", "manifest:read", "runs:create",
-          "runs:read", "suites:read", "suites:write"]  # fmt: skip
+          "runs:read", "suites:read", "suites:write", "traces:write"]  # fmt: skip
 DEPLOYMENTS = ["sqlite", "postgres", "sqlite-two", "postgres-two", "postgres-workers"]
 
 

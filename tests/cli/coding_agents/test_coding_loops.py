@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from support.commands.mcp_client import mcp_client
+from support.commands.mcp_client import cheap_assay, mcp_client
 
 MOST_BYTES = 30_000
 ROUNDS = 5
@@ -155,7 +155,7 @@ def test_a_loop_that_knows_the_skills_and_the_command_gets_from_red_to_green(zyg
 
 
 def test_a_loop_that_knows_the_tools_of_mcp_gets_from_red_to_green(zygote, project):
-    with mcp_client(project, assay=[zygote.forking_assay]) as client:
+    with mcp_client(project, assay=cheap_assay(zygote)) as client:
         assert set(client.tools()) >= {"run", "failures", "compare", "gate"}
         call = {"suite": "suite.yaml", "agent": "shop:answer"}
         assert client("validate", files=["suite.yaml"])["valid"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands.mcp_client import RawClient, mcp_client
+from support.commands.mcp_client import RawClient, cheap_assay, mcp_client, real_assay
 from support.waiting import wait_until
 
 AGENT = """
@@ -34,12 +34,11 @@ SUITE = {
 CALL = {"suite": "suite.json", "agent": "waits:answer"}
 CLIENT = """
 import json, sys, time
-from support.commands.mcp_client import mcp_client
+from support.commands.mcp_client import cheap_assay, mcp_client, real_assay
 
 with mcp_client(sys.argv[1]) as client:
     client("run", progress=[], **json.loads(sys.argv[2]))
 """
-ASSAY = (sys.executable, "-m", "assay")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def client(folder, zygote):
     """Another client, at the same time."""
-    with mcp_client(folder, assay=[zygote.forking_assay]) as client:
+    with mcp_client(folder, assay=cheap_assay(zygote)) as client:
         yield client
 
 
@@ -77,7 +76,7 @@ def status(client, run="latest"):
 
 
 def test_progress_is_reported_and_a_cancelled_call_cancels_the_run(folder, client, waiting):
-    with subprocess.Popen([*ASSAY, "mcp"], cwd=folder, stdin=-1, stdout=-1) as process:
+    with subprocess.Popen([*real_assay(), "mcp"], cwd=folder, stdin=-1, stdout=-1) as process:
         raw = RawClient(process)
         assert raw.start()["result"]["serverInfo"]["name"] == "assay"
         id = raw.call("run", **CALL, name="cancelled")
@@ -111,7 +110,7 @@ def test_a_run_survives_the_death_of(folder, client, waiting, who):
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen([sys.executable, "-c", CLIENT, str(folder), call], env=environ)
     else:
-        process = subprocess.Popen([*ASSAY, "mcp"], cwd=folder, stdin=-1, stdout=-1)
+        process = subprocess.Popen([*real_assay(), "mcp"], cwd=folder, stdin=-1, stdout=-1)
         raw = RawClient(process)
         raw.start()
         raw.call("run", **CALL, name=who)
@@ -128,7 +127,7 @@ def test_a_run_survives_the_death_of(folder, client, waiting, who):
 
 def test_a_run_whose_process_died_is_completed_by_resume(folder, client, waiting, zygote):
     raw = subprocess.Popen(
-        [zygote.forking_assay, "mcp"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*cheap_assay(zygote), "mcp"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with raw:
         one = RawClient(raw)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.commands.mcp_client import mcp_client
+from support.commands.mcp_client import cheap_assay, mcp_client
 from support.evals import FunctionAgent, golden
 from support.servers.openwop_client import suite
 from support.servers.rest_client import Server, sqlite
@@ -24,7 +24,7 @@ def there(tmp_path_factory, zygote):
         (here / "key").write_text(host.key() + "\n")
         (here / "rules.yaml").write_text("min_mean: 0.9\n")
         options = ("--server", host.url, "--key-file", "key")
-        with mcp_client(here, *options, assay=[zygote.forking_assay]) as client:
+        with mcp_client(here, *options, assay=cheap_assay(zygote)) as client:
             yield client, here
 
 

@@ -11,6 +11,18 @@ import mcp
 from anyio.from_thread import start_blocking_portal
 from mcp.client.stdio import stdio_client
 
+OTHER = "ASSAY_TESTS_MCP_PYTHON"  # the interpreter of the server, in an environment with another version of the SDK
+
+
+def real_assay():
+    """The command in a process of its own, which takes signals."""
+    return [os.environ.get(OTHER, sys.executable), "-m", "assay"]
+
+
+def cheap_assay(zygote):
+    """The same in a process that is forked, as are those that it starts."""
+    return real_assay() if OTHER in os.environ else [zygote.forking_assay]
+
 
 class CallResult:
     """The answer to a call. `document` is what its schema describes; a refusal has a text alone."""
@@ -54,14 +66,14 @@ class McpClient:
 
 
 @contextmanager
-def mcp_client(folder, *options, assay=(sys.executable, "-m", "assay"), environ=None):
+def mcp_client(folder, *options, assay=None):
     """A client whose server works in that folder."""
 
     @asynccontextmanager
     async def connect():
-        command, *words = assay
+        command, *words = assay or real_assay()
         told = mcp.StdioServerParameters(
-            command=str(command), args=[*words, "mcp", *options], env=environ or dict(os.environ), cwd=folder
+            command=str(command), args=[*words, "mcp", *options], env=dict(os.environ), cwd=folder
         )
         async with stdio_client(told) as (read, write), mcp.ClientSession(read, write) as session:
             await session.initialize()

@@ -65,13 +65,21 @@ async def _serve(tools: Tools, jobs: JobRunner) -> None:
     stdio: Any = import_module("mcp.server.stdio")
     lowlevel: Any = import_module("mcp.server.lowlevel")
     types: Any = import_module("mcp.types")
-    make = _server_of_version_1 if hasattr(import_module("mcp"), "McpError") else _server_of_version_2
-    server = make(tools, lowlevel.Server, types)
+    if hasattr(import_module("mcp"), "McpError"):
+        server, parse = (
+            _server_of_version_1(tools, lowlevel.Server, types),
+            types.JSONRPCMessage.model_validate_json,
+        )
+    else:
+        server, parse = (
+            _server_of_version_2(tools, lowlevel.Server, types),
+            types.jsonrpc_message_adapter.validate_json,
+        )
 
     def close() -> None:
         jobs.closing = True
 
-    wire = Wire(close)
+    wire = Wire(close, parse)
     async with stdio.stdio_server(stdin=wire, stdout=wire) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 

@@ -26,8 +26,9 @@ class Wire:
     A line that is no message is answered here; the SDK would ignore it, or hold it in memory however long it is.
     """
 
-    def __init__(self, on_close: Callable[[], None]) -> None:
-        self._on_close = on_close
+    def __init__(self, on_close: Callable[[], None], parse: Callable[[bytes], Any]) -> None:
+        """`parse` is the parser of the SDK."""
+        self._on_close, self._parse = on_close, parse
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue(READ_AHEAD)
         self._loop = asyncio.get_running_loop()
         self._writing = asyncio.Lock()
@@ -38,11 +39,11 @@ class Wire:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while (line := await self._lines.get()) is not None:
-            problem = _problem_of(line)
-            if problem is None:
+            id, code, problem = _problem_of(line, self._parse)
+            if not problem:
                 yield line.decode()
             elif line.strip():
-                await self._refuse(*problem)
+                await self._refuse(id, code, problem)
 
     async def write(self, text: str) -> None:
         """Write whole lines. If the client is gone, nobody misses them."""
@@ -57,8 +58,10 @@ class Wire:
             while data:
                 data = data[os.write(self._out, data) :]
 
-    async def _refuse(self, code: int, message: str) -> None:
-        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    async def _refuse(self, id: Any, code: int, problem: str) -> None:
+        wanted = f"expected a JSON-RPC message on one line of at most {MAX_LINE:,} bytes"
+        error = {"code": code, "message": f"{wanted}, {problem}"}
+        answer = {"jsonrpc": "2.0", "id": id, "error": error}
         await self.write(msgspec.json.encode(answer).decode() + "\n")
 
     def _read(self) -> None:
@@ -87,19 +90,27 @@ def _leave() -> None:
     os._exit(0)
 
 
-def _problem_of(line: bytes) -> tuple[int, str] | None:
-    """Why a line is no message: a code of JSON-RPC and a text without what came."""
-    wanted = f"expected a JSON-RPC message on one line of at most {MAX_LINE:,} bytes"
+def _problem_of(line: bytes, parse: Callable[[bytes], Any]) -> tuple[Any, int, str]:
+    """Why a line is no message: the id to answer to, a code of JSON-RPC, and a text without what came. "": it is one."""
     try:
         message: Any = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return PARSE_ERROR, f"{wanted}, got a line that is not JSON, or a longer one"
+        return None, PARSE_ERROR, "got a line that is not JSON, or a longer one"
     if not is_object(message):
-        return INVALID_REQUEST, f"{wanted}, an object, got {kind_of(message)}"
+        return None, INVALID_REQUEST, f"an object, got {kind_of(message)}"
     if message.get("jsonrpc") != "2.0":
-        return INVALID_REQUEST, f"{wanted}, with jsonrpc: '2.0', got none"
+        return None, INVALID_REQUEST, "with jsonrpc: '2.0', got none"
+    id = message.get("id")
+    if "id" in message and (not isinstance(id, str | int) or isinstance(id, bool)):
+        return None, INVALID_REQUEST, "with an id that is a string or a number, got another"
     if not isinstance(message.get("method", ""), str) or not message.keys() & {"method", "result", "error"}:
-        return INVALID_REQUEST, f"{wanted}, with a method, a result or an error, got none"
-    if "id" in message and (not isinstance(message["id"], str | int) or isinstance(message["id"], bool)):
-        return INVALID_REQUEST, f"{wanted}, with an id that is a string or a number, got another"
-    return None
+        return id, INVALID_REQUEST, "with a method, a result or an error, got none"
+    try:
+        parse(line)
+    except ValueError:  # of pydantic
+        return (
+            id,
+            INVALID_REQUEST,
+            "of the form that the protocol has, got another, or a value that is nested too deep",
+        )
+    return id, 0, ""

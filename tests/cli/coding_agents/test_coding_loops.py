@@ -125,12 +125,11 @@ def test_a_loop_that_knows_the_skills_and_the_command_gets_from_red_to_green(zyg
     shell = Shell(zygote, project)
     assert shell("assay skills install")[0] == 0
     steps = commands_of(shell.read(".agents/skills/find-why-it-fails/SKILL.md"))
-    (gate,) = [
-        one for one in commands_of(shell.read(".agents/skills/gate-a-change/SKILL.md")) if " gate " in one
-    ]
+    gates = commands_of(shell.read(".agents/skills/gate-a-change/SKILL.md"))
+    gate = next(one for one in gates if one.startswith("assay gate "))
     (first, again, last) = [one for one in steps if one.startswith("assay run ")]
     (show,) = [one for one in steps if one.startswith("assay show ")]
-    (compare,) = [one for one in steps if one.startswith("assay compare ")]
+    compare, *regressed = [one for one in steps if one.startswith("assay compare ")]
     assert shell(first)[0] == 3
     marked = 0
     for _ in range(ROUNDS):
@@ -146,6 +145,8 @@ def test_a_loop_that_knows_the_skills_and_the_command_gets_from_red_to_green(zyg
     assert shell(last)[0] == 0
     code, text = shell(compare)
     assert (code, "0.33 → 1.00" in text) == (0, True), text
+    for command in regressed:
+        assert assert_marked(json.loads(shell(command)[1])) == 0  # nothing got worse
     gate = gate.replace("change.jsonl", "after").replace("baseline.jsonl", "before")
     assert shell(gate)[0] == 0
     assert [one for one in shell.texts if HOSTILE[:20] in one] == [

@@ -86,16 +86,16 @@ def test_progress_is_reported_and_a_cancelled_call_cancels_the_run(folder, clien
         assert (told["params"]["progress"], told["params"]["total"]) == (0, 2)
         run = told["params"]["message"].partition(":")[0]
         raw.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
-        answer = raw.read()
-        assert (answer["id"], "cancelled" in answer["error"]["message"]) == (id, True)
         wait_until(lambda: status(client, run) == "cancelled")
         wait_until(lambda: not Path(f"/proc/{pid}").exists())
         waiting()
-        raw.call("run", **CALL)
+        second = raw.call("run", **CALL)
         messages = [raw.read()]
-        while "method" in messages[-1]:
+        while messages[-1].get("id") != second:
             messages.append(raw.read())
-        counts = [one["params"]["progress"] for one in messages[:-1]]
+        answers = [one for one in messages if one.get("id") == id]  # version 2 of the SDK does not answer
+        assert all("cancelled" in one["error"]["message"] for one in answers)
+        counts = [one["params"]["progress"] for one in messages if "method" in one]
         assert counts == sorted(set(counts))
         assert messages[-1]["result"]["structuredContent"]["outcome"] == "passed"
         process.stdin.close()

@@ -91,7 +91,9 @@ def _leave() -> None:
 
 
 def _problem_of(line: bytes, parse: Callable[[bytes], Any]) -> tuple[Any, int, str]:
-    """Why a line is no message: the id to answer to, a code of JSON-RPC, and a text without what came. "": it is one."""
+    """
+    Why a line is no message: the id to answer to, a code of JSON-RPC, and a text without what came. "": it is one.
+    """
     try:
         message: Any = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

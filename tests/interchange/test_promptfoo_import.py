@@ -73,6 +73,13 @@ def test_a_test_with_weights_and_thresholds_has_the_score_and_verdict_of_promptf
         assert found[0].results["score"] == pytest.approx(score)
 
 
+def nested_sets(depth):
+    made = A
+    for _ in range(depth):
+        made = {"type": "assert-set", "assert": [made]}
+    return made
+
+
 JUDGED = {"type": "llm-rubric", "value": "is kind"}
 LOST = {"type": "javascript", "value": "1"}
 
@@ -91,6 +98,8 @@ LOST = {"type": "javascript", "value": "1"}
         ({"assert": [{"type": "assert-set", "assert": [A, LOST], "threshold": 0.5}, B]}, ["contains"], [], ["assertion javascript", "assertion assert-set"]),
         ({"assert": [{"type": "assert-set", "assert": [A, B]}, B]}, ["contains", "contains #2", "contains #3"], [], []),
         ({"assert": [{"type": "assert-set", "assert": 3}]}, [], [], ["assert"]),
+        ({"assert": [B, nested_sets(200)]}, ["contains"], [], ["assertion assert-set"]),
+        ({"assert": [B, nested_sets(200)], "threshold": 1}, ["contains"], [], ["assertion assert-set"] * 4 + ["threshold of a test"]),
         ({"assert": [A] * 101, "threshold": 1}, [f"contains{f' #{at}' if at > 1 else ''}" for at in range(1, 102)], [], ["threshold of a test"]),
     ],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from assay.protocol.json_types import JSON, is_list, is_object
 MOST_COMBINATIONS = 10_000  # of the values of the variables of one test
 MOST_PARTS = 100
 SET = "assert-set"
+DEEPEST = 3  # sets inside one another
 _RED_TEAM = "promptfoo:redteam:"
 
 
@@ -56,11 +57,12 @@ def _all(*lists: Any) -> Iterator[Any]:
     return (one for found in lists if is_list(found) for one in found)
 
 
-def _is_weighted(assertion: Any) -> bool:
+def _is_weighted(assertion: Any, depth: int = 0) -> bool:
     """Whether an assertion counts otherwise than once, or is a set with a rule of its own."""
-    if not is_object(assertion):
+    if not is_object(assertion) or depth > DEEPEST:
         return False
-    inner = assertion.get("type") == SET and any(map(_is_weighted, _all(assertion.get("assert"))))
+    held = _all(assertion.get("assert")) if assertion.get("type") == SET else iter(())
+    inner = any(_is_weighted(one, depth + 1) for one in held)
     own = assertion.get("type") == SET and assertion.get("threshold") is not None
     return inner or own or assertion.get("weight") not in (None, 1) or assertion.get("metricOnly") is True
 
@@ -127,7 +129,9 @@ class TestChecks:
                 self._report.leave(one.place, one.what, "its weight is 0: it always passes")
         return _split([one for one in parts if one.weight])
 
-    def _parts(self, assertions: Any, place: str, variables: JSON, *, nested: bool) -> tuple[list[Part], int]:
+    def _parts(
+        self, assertions: Any, place: str, variables: JSON, *, nested: bool, depth: int = 0
+    ) -> tuple[list[Part], int]:
         """The parts of a list of assertions, and how many of it are not carried."""
         parts: list[Part] = []
         lost = 0
@@ -138,8 +142,13 @@ class TestChecks:
             return parts, 1
         for number, one in enumerate(assertions):
             at = f"{place}.assert[{number}]"
-            if is_object(one) and one.get("type") == SET and not nested and not _is_weighted(one):
-                inner, missing = self._parts(one.get("assert"), at, variables, nested=False)
+            is_set = is_object(one) and one.get("type") == SET
+            if is_set and depth == DEEPEST:
+                self._report.leave(at, f"assertion {SET}", f"it is nested more than {DEEPEST} deep")
+                lost += 1
+                continue
+            if is_set and not nested and not _is_weighted(one):
+                inner, missing = self._parts(one.get("assert"), at, variables, nested=False, depth=depth + 1)
                 parts += inner
                 lost += missing
                 continue
@@ -147,7 +156,7 @@ class TestChecks:
             what = f"assertion {kind}" if isinstance(kind, str) else "an assertion"
             try:
                 weight = _weight(one)
-                made = self._set(one, variables, at) if kind == SET else self._check(one, variables, at)
+                made = self._set(one, variables, at, depth) if is_set else self._check(one, variables, at)
             except CannotCarry as why:
                 self._report.leave(at, what, str(why))
                 lost += 1
@@ -156,10 +165,10 @@ class TestChecks:
             parts.append(made._replace(weight=weight, place=at, what=what))
         return parts, lost
 
-    def _set(self, one: JSON, variables: JSON, place: str) -> Part:
+    def _set(self, one: JSON, variables: JSON, place: str, depth: int) -> Part:
         """A set of assertions as one part."""
         threshold = one.get("threshold")
-        parts, lost = self._parts(one.get("assert"), place, variables, nested=True)
+        parts, lost = self._parts(one.get("assert"), place, variables, nested=True, depth=depth + 1)
         made = self._whole(parts, lost, threshold)
         metric = one.get("metric")
         return made._replace(name=render(metric, variables) if isinstance(metric, str) and metric else SET)

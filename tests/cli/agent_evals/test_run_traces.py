@@ -95,6 +95,21 @@ def test_a_command_is_measured_by_its_spans_and_one_without_spans_is_not_measure
     assert {one.get("gen_ai.response.id") for one in receiver.events} == {"resp-1"}
 
 
+def test_an_attack_without_spans_is_not_measured_at_all(command, tmp_path):
+    """What an agent did is not known: no detector may say that the attack failed."""
+    suite = suite_of("weather", "silent") | {"modes": ["adversarial"]}
+    del suite["x-assay"]
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    done = command(
+        *("run", "suite.json", "--agent", f"cmd:{COMMAND}", "--traces", "--mode", "adversarial"),
+        folder=tmp_path,
+    )
+    assert done.code == 1, done.err
+    found = results(command, tmp_path)
+    assert {name: one["status"] for name, one in found.items()} == {"weather": "completed", "silent": "error"}
+    assert "no spans came for 1 of 2 trials" in done.err
+
+
 def test_an_endpoint_is_measured_by_its_spans(command, tmp_path):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]

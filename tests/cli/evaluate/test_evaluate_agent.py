@@ -130,7 +130,7 @@ def test_every_kind_of_agent_answers_a_dataset(kind, evaluate, folder):
     assert not list(folder.glob(".*.db*"))  # nothing is left of a run that is complete
 
 
-def test_checks_read_the_invocation(evaluate, folder):
+def test_checks_read_the_invocation(evaluate, command, folder):
     paths = [("latency_ms", 60_000), ("cost_usd", 0.5), ("tokens", 7)]
     checks = [
         {"type": "threshold", "arguments": {"value": f"$.output.metadata.{name}", "max_value": most}}
@@ -140,10 +140,13 @@ def test_checks_read_the_invocation(evaluate, folder):
     outcome = {"actual": "$.output.metadata.outcome", "expected": "completed"}
     checks += [{"type": "exact_match", "arguments": one} for one in (trajectory, outcome)]
     write(folder, "more.json", checks)
-    ended = evaluate("--json", agent="mine:spends", checks="more.json")
+    ended = evaluate("--json", "--tag", "prompt=v2", agent="mine:spends", checks="more.json")
     assert ended.code == 0, ended.err + ended.out
     summary = json.loads(ended.out)
     assert summary["pass_rate"]["rate"] == 1
+    shown = json.loads(command("show", "latest", "--json", folder=folder).out)
+    assert (shown["models"], shown["tags"]) == (["acme:m"], ["prompt=v2"])
+    assert shown["command"].startswith("assay evaluate ")
     assert summary["spending"]["known_cost_usd"] == 1.5
 
 

@@ -5,7 +5,8 @@ A stored context of such a run has no output yet: only the number of its trial. 
 answered in the run that this one continues; it is scored again, and the agent is not asked.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ from assay.ports import (
 )
 from assay.ports.audit import audit_entry
 from assay.ports.kinds import COPY_IN_PROGRESS, LOCAL_ONLY, Ending, UnitOutcome
+from assay.protocol.redaction import UNKNOWN, safe_name
 from assay.protocol.results import Status
 from assay.runs.intake import PARTIAL
 from assay.runs.log_reader import read_chunks, read_events
@@ -57,6 +59,7 @@ from assay.runs.provenance import COMMIT
 from assay.runs.run_names import name_documents
 from assay.runs.run_options import CostBudget, TimeBudget
 
+MODELS, MAX_MODELS = "models", 5
 DIGEST, AGENT, VERSION, TRIALS, SOURCE = "inputDigest", "agentId", "agentVersion", "trials", "sourceRunId"
 KEPT = (
     LOCAL_ONLY,
@@ -67,6 +70,7 @@ KEPT = (
     SOURCE,
     "tags",
     COMMIT,
+    MODELS,
 )  # members of the metadata that a run keeps
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
@@ -81,6 +85,40 @@ class AgentUnitResult(Struct, frozen=True):
 
 
 _result = msgspec.msgpack.Decoder(AgentUnitResult).decode
+
+
+class _UsedModel(Struct, frozen=True):
+    provider: str = ""
+    model: str = ""
+
+    @property
+    def name(self) -> str:
+        """`openai:gpt-5`, as an agent eval names it."""
+        known = not self.provider or self.model.startswith(f"{self.provider}:")
+        return self.model if known else f"{self.provider}:{self.model}"
+
+
+class _UsedStep(Struct, frozen=True):
+    usage: _UsedModel | None = None
+
+
+class _UsedMetadata(Struct, frozen=True):
+    trajectory: list[_UsedStep] = []
+
+
+class _UsedOutput(Struct, frozen=True):
+    metadata: _UsedMetadata = _UsedMetadata()
+
+
+class _UsedContext(Struct, frozen=True):
+    output: _UsedOutput
+
+
+class _UsedResult(Struct, frozen=True):
+    execution_context: _UsedContext
+
+
+_used = msgspec.json.Decoder(_UsedResult).decode
 
 
 class AgentEvaluationKind(EvaluationKind):
@@ -163,7 +201,24 @@ class AgentEvaluationState(EvaluationState):
         self._count(shard)
         self._pending.add(shard.unit)
         cases = self._table.add(done.unit.first, done.unit.cases)
+        self._note_models(done.unit.lines)
         return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence, cases=cases)
+
+    def _note_models(self, lines: Sequence[bytes]) -> None:
+        """Keep the names of the first models that the agent reported."""
+        models: list[str] = list(self._kept.get(MODELS, ()))
+        steps: list[_UsedStep] = []
+        with suppress(msgspec.ValidationError):  # an output of another form names none
+            steps += [
+                step for line in lines for step in _used(line).execution_context.output.metadata.trajectory
+            ]
+        for step in steps:
+            if step.usage is not None:
+                name = safe_name(step.usage.name)
+                if name not in (UNKNOWN, *models) and len(models) < MAX_MODELS:
+                    models.append(name)
+        if models:
+            self._kept[MODELS] = models
 
     def metadata(self) -> dict[str, Any]:
         return super().metadata() | self._kept

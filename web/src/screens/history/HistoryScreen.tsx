@@ -164,7 +164,7 @@ function columnsOf(rows: HistoryRow[]): Column<HistoryRow>[] {
       ),
     },
     { id: "score", header: "Score", width: "minmax(150px, 1fr)", align: "end", cell: (row) => <Score row={row} /> },
-    ...(has((row) => row.agentVersion) ? [{ id: "version", header: "Agent version", width: "minmax(110px, 0.8fr)", from: 760, cell: (row: HistoryRow) => <span className="truncate">{row.agentVersion || format.MISSING}</span> }] : []),
+    ...(has((row) => row.agentVersion) ? [{ id: "version", header: "Agent version", width: "minmax(110px, 0.8fr)", from: 760, cell: (row: HistoryRow) => <span className="truncate"><VisibleText text={row.agentVersion || format.MISSING} /></span> }] : []),
     { id: "cost", header: "Cost", width: "90px", align: "end", from: 700, cell: (row) => (row.costText ? <span className="num">{row.costText}</span> : <Missing />) },
     { id: "p95", header: "p95", width: "90px", align: "end", from: 820, cell: (row) => (row.p95Text ? <span className="num">{row.p95Text}</span> : <Missing />) },
     ...(has((row) => row.state) ? [{ id: "state", header: "Deployment", width: "150px", from: 980, cell: (row: HistoryRow) => (row.state ? <Chip tone={row.promotedBy ? "pass" : "mute"}>{row.promotedBy ? `${row.state}, by this run` : row.state}</Chip> : <Missing />) }] : []),
@@ -207,7 +207,9 @@ function CompactRow({ row }: { row: HistoryRow }) {
         </a>
         <Score row={row} />
       </div>
-      <div className="faint truncate">{[row.agentVersion, row.costText, row.p95Text, row.commit, ...row.tags].filter(Boolean).join(" · ") || format.shortId(row.runId)}</div>
+      <div className="faint truncate">
+        <VisibleText text={[row.agentVersion, row.costText, row.p95Text, row.commit, ...row.tags].filter(Boolean).join(" · ") || format.shortId(row.runId)} />
+      </div>
     </div>
   );
 }

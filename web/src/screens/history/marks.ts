@@ -4,6 +4,7 @@ import type { Chart, Mark } from "~/charts/marks";
 import { type NumberScale, numberScale, tickText, ticksOf, timeScale } from "~/charts/scales";
 import { bandPath, linePath } from "~/charts/shapes";
 import { count, moment, plural } from "~/ui/format";
+import { plainText } from "~/ui/visible";
 
 export type Spacing = "run" | "time";
 
@@ -44,7 +45,7 @@ export function noScore(row: HistoryRow): string {
 export function eventsOf(row: HistoryRow, before: HistoryRow | undefined): string[] {
   const version = row.agentVersion && before !== undefined && before.agentId === row.agentId && before.agentVersion !== row.agentVersion;
   return [
-    ...(version ? [`agent version ${row.agentVersion}`] : []),
+    ...(version ? [`agent version ${plainText(row.agentVersion)}`] : []),
     ...(row.promotedBy && row.state ? [`promoted to ${row.state}`] : []),
     ...(row.corrections > 0 ? [plural(row.corrections, "corrected verdict")] : []),
   ];
@@ -123,7 +124,7 @@ function versionMarks(rows: HistoryRow[], x: number[], box: Box): Mark[] {
     const place = x[at] ?? 0;
     if (before) marks.push({ kind: "line", x1: place, x2: place, y1: box.top - 10, y2: box.bottom, ink: "faint", dashed: true });
     if (place < free) return;
-    marks.push({ kind: "text", x: place, y: box.top - 15, text: row.agentVersion.slice(0, 12), anchor: anchorOf(place, box), ink: "text" });
+    marks.push({ kind: "text", x: place, y: box.top - 15, text: plainText(row.agentVersion).slice(0, 12), anchor: anchorOf(place, box), ink: "text" });
     free = place + LEAST_LABEL;
   });
   return marks;

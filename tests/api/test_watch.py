@@ -101,8 +101,8 @@ def folder(database, command, tmp_path_factory):
 
 
 WATCHED = [
-    ("steady", (), 0, "passed: steady 2026-11-17: no regression was shown against steady 2026-11-16: 0.90 → 0.91"),
-    ("worse", (), 3, "failed: worse 2026-11-17: it regressed against worse 2026-11-16: 0.90 → 0.60"),
+    ("steady", (), 0, "passed: steady 2026-11-17: no regression was shown against steady 2026-11-16: 0.900 → 0.910"),
+    ("worse", (), 3, "failed: worse 2026-11-17: it regressed against worse 2026-11-16: 0.900 → 0.600"),
     ("first", (), 1, "undecided: no complete window before first 2026-11-16 has a scored trace"),
     ("first", ("--policy", "bar.yaml"), 0, "passed: first 2026-11-16: the case pass rate is 0.900, at least 0.8"),
     ("first", ("--baseline", "good.jsonl"), 3, "failed: first 2026-11-16: it regressed against good.jsonl"),

@@ -62,7 +62,7 @@ def test_the_result_is_that_of_the_pairs_in_any_order(answers, order):
         (1.52, "1.5"),
         (113.0, "110"),
         (23456.0, "23,000"),
-        (0.00002, "0.000020"),
+        (0.00002, "0.00002"),
     ],
 )
 def test_the_last_line_has_no_power_of_ten(effect, text):
@@ -74,7 +74,7 @@ def test_the_last_line_has_no_power_of_ten(effect, text):
 def test_the_first_line():
     before, after = [True] * 96 + [False] * 24, [True] * 94 + [False] * 2 + [True] * 16 + [False] * 8
     result = compared(passes(before), passes(after)).result
-    assert verdict_line(result) == "0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved"
+    assert verdict_line(result) == "0.800 → 0.917 (+0.117, 95% 0.054…0.192, 120 cases) improved"
 
 
 def test_the_first_line_of_small_costs_has_digits_that_count():
@@ -104,7 +104,7 @@ def test_the_verdict_is_that_of_the_interval_as_it_is_printed(number, spread, ma
     ("low", "high", "margin", "text"),
     [
         (-0.2966, 0.16, 0.3, "−0.297…0.160"), (0.0000195, 0.00023, None, "0.00002…0.00023"),
-        (-0.3, 0.1, 0.3, "−0.30…0.10"), (-0.001, 0.02, None, "−0.001…0.020"),
+        (-0.3, 0.1, 0.3, "−0.300…0.100"), (-0.001, 0.02, None, "−0.001…0.020"),
     ],
 )  # fmt: skip
 def test_limits_have_the_digits_that_the_verdict_needs(low, high, margin, text):

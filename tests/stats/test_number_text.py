@@ -32,7 +32,7 @@ def test_an_amount_has_cents_or_three_digits(value, text):
 
 
 @pytest.mark.parametrize(("value", "text"), EXAMPLES["case_value"])
-def test_the_value_of_a_case_has_two_digits(value, text):
+def test_the_value_of_a_case_is_written_as_a_score_or_as_a_number(value, text):
     assert case_value(value) == text
 
 
@@ -77,7 +77,7 @@ def test_a_number_has_one_sign_for_minus(value, digits, plain, change):
     assert number_text.fixed(value, digits) == plain
     assert number_text.change_text(value, digits) == change
     assert number_text.value_text(-2e-9, "number") == "−2e-09"
-    assert number_text.case_value(-0.5) == "−0.50"
+    assert number_text.case_value(-0.5) == "−0.500"
 
 
 def test_no_other_code_formats_a_sign():

@@ -23,6 +23,7 @@ from assay.concurrency.event_loop import run_to_end
 from assay.errors import InvalidRequest
 from assay.results.notebook_html import page, paragraph, table
 from assay.results.slices import slice_text
+from assay.stats.number_text import case_value
 from assay.terminal import one_line
 
 NAMES = "abcdefgh"  # of results without a name of their own
@@ -60,7 +61,7 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
     def _html(self, pair: PairComparison) -> list[str]:
         first, *others = self._lines(pair)
         changes = [
-            ("better" if one.better else "worse", one.id, f"{one.before:.2f}", f"{one.after:.2f}",
+            ("better" if one.better else "worse", one.id, case_value(one.before), case_value(one.after),
              one.reason_before, one.reason_after)
             for one in pair.changes
         ]  # fmt: skip

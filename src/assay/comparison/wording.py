@@ -9,7 +9,15 @@ from assay.comparison.difference import DifferenceInterval, SliceShare
 from assay.comparison.metric_table import MetricDifference
 from assay.errors.door import hint_of
 from assay.results.slices import slice_text
-from assay.stats.number_text import MINUS, change_text, fixed, format_usd, milliseconds_text
+from assay.stats.number_text import (
+    MINUS,
+    SCORE_DIGITS,
+    change_text,
+    fixed,
+    format_usd,
+    milliseconds_text,
+    two_digits,
+)
 from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
@@ -20,7 +28,7 @@ ALL_ADJUSTED = "every metric; the intervals are adjusted for the number of metri
 
 
 def verdict_line(result: DifferenceInterval) -> str:
-    """`0.80 → 0.92 (+0.12, 95% 0.05…0.19, 120 cases) improved`."""
+    """`0.800 → 0.920 (+0.120, 95% 0.052…0.187, 120 cases) improved`."""
     if result.before is None or result.after is None or result.difference is None:
         where = "both runs" if result.cases_before is None else "one of the runs"
         return f"no case was measured in {where}: {result.verdict}"
@@ -39,7 +47,7 @@ def cases_text(result: DifferenceInterval, noun: str = "") -> str:
 
 
 def interval_text(result: DifferenceInterval) -> str:
-    """`+0.12 (97.5% 0.05…0.19)`: for a table."""
+    """`+0.120 (97.5% 0.052…0.187)`: for a table."""
     if result.difference is None:
         return "–"
     digits = _digits(result)
@@ -124,8 +132,8 @@ def about_cases(pair: PairComparison) -> list[str]:
         reach = "the difference has no known limits"
         if bounds is not None and bounds.worst is not None and bounds.best is not None:
             reach = (
-                f"if they were, the difference would be between {change_text(bounds.worst, 2)} and"
-                f" {change_text(bounds.best, 2)}"
+                f"if they were, the difference would be between {change_text(bounds.worst, SCORE_DIGITS)} and"
+                f" {change_text(bounds.best, SCORE_DIGITS)}"
                 f"{_interval_bounds(bounds)}"
             )
         alone = pair.result.measured_verdict
@@ -198,7 +206,7 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
     """The limits that decide whether unmeasured cases take the verdict away."""
     if bounds.low is None or bounds.high is None:
         return ""
-    return f", and its interval between {change_text(bounds.low, 2)} and {change_text(bounds.high, 2)}"
+    return f", and its interval between {change_text(bounds.low, SCORE_DIGITS)} and {change_text(bounds.high, SCORE_DIGITS)}"
 
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
@@ -211,7 +219,7 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
             return None
         line = f"{cases} cannot show a difference, however large (80% power)"
     else:
-        line = f"{cases} can show a difference of {_two_digits(pair.smallest_effect)} or more (80% power)"
+        line = f"{cases} can show a difference of {two_digits(pair.smallest_effect)} or more (80% power)"
     if margin is None or pair.more_cases is None:
         return line if (advice := more_cases_text(pair)) is None else f"{line}; {advice}"
     if pair.more_cases == 0:
@@ -223,7 +231,7 @@ def more_cases_text(pair: PairComparison, noun: str = "case") -> str | None:
     """How many more cases would show a difference as large as the estimate. More trials would not."""
     if pair.more_to_show is None or pair.result.difference is None:
         return None
-    size = _two_digits(abs(pair.result.difference))
+    size = two_digits(abs(pair.result.difference))
     return f"a difference of {size} needs about {_more(pair, pair.more_to_show, noun)}"
 
 
@@ -238,7 +246,7 @@ def smallest_drop_text(pair: PairComparison, noun: str = "case") -> str | None:
     cases = cases_text(pair.result, noun)
     if pair.smallest_effect is None:
         return f"{cases} cannot show a drop, however large"
-    return f"{cases} can show a drop of {_two_digits(pair.smallest_effect)} or more (80% power)"
+    return f"{cases} can show a drop of {two_digits(pair.smallest_effect)} or more (80% power)"
 
 
 def _names(cases: CaseList) -> str:
@@ -246,12 +254,6 @@ def _names(cases: CaseList) -> str:
         return _count(cases.count, "case")
     more = f" and {cases.count - MAX_IDS:,} more" if cases.count > MAX_IDS else ""
     return f"{_count(cases.count, 'case')} ({', '.join(cases.ids[:MAX_IDS])}{more})"
-
-
-def _two_digits(value: float) -> str:
-    """Two digits that count, and never a power of ten: `0.083`, `1.5`, `110`."""
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.2g}" if rounded >= 0.0001 else f"{rounded:f}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -267,7 +269,7 @@ def _limits(result: DifferenceInterval, digits: int) -> str:
 
 def _digits(result: DifferenceInterval) -> int:
     """
-    Two digits, or more if a limit would look like 0, both alike, if the text gave another verdict, or if a cost that is
+    The digits of a score, or more if a limit would look like 0, both alike, if the text gave another verdict, or if a cost that is
     not 0 would look like 0.
     """
     low, high = result.low, result.high
@@ -286,5 +288,6 @@ def _digits(result: DifferenceInterval) -> int:
 
 def _least_digits(values: list[float]) -> int:
     return next(
-        (digits for digits in range(2, MAX_DIGITS) if all(round(one, digits) for one in values)), MAX_DIGITS
+        (digits for digits in range(SCORE_DIGITS, MAX_DIGITS) if all(round(one, digits) for one in values)),
+        MAX_DIGITS,
     )

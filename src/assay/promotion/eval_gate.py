@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from assay.comparison.policy import SEVERITIES, PromotionRules, matches
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.deployments import Condition
+from assay.stats.number_text import SCORE_DIGITS, fixed, score_text
 from assay.stats.verdict import Verdict
 
 ENDED = ("completed", "failed", "cancelled")
@@ -113,9 +114,15 @@ def _unmet(rules: PromotionRules, evidence: Evidence) -> Iterator[tuple[str, str
         passed = passed if evidence.effective_passed is None else evidence.effective_passed
     word = "a corrected score" if rules.effective_scores and score != summary.aggregate_score else "a score"
     if not passed:
-        yield "eval_not_passed", f"expected a run that passed, it did not pass, with {word} of {score:.3f}"
+        yield (
+            "eval_not_passed",
+            f"expected a run that passed, it did not pass, with {word} of {score_text(score)}",
+        )
     if rules.min_score is not None and score < rules.min_score:
-        yield "eval_score", f"expected a score of at least {rules.min_score:g}, got {word} of {score:.3f}"
+        yield (
+            "eval_score",
+            f"expected a score of at least {rules.min_score:g}, got {word} of {score_text(score)}",
+        )
     yield from _regression(rules, evidence, score - summary.aggregate_score)
     yield from _findings(rules, summary)
 
@@ -143,7 +150,7 @@ def _regression(rules: PromotionRules, evidence: Evidence, correction: float) ->
     line = "" if compared is None else f": {compared.line}"
     if delta < -largest:
         expected = f"expected a score at most {largest:g} below the active version {active}"
-        yield "eval_regression", f"{expected}, got {-delta:.3f} below{line}"
+        yield "eval_regression", f"{expected}, got {fixed(-delta, SCORE_DIGITS)} below{line}"
     elif compared is not None:
         yield from _unmet_verdict(rules, compared, f"against the active version {active}", largest)
 

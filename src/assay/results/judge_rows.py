@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from assay.results.judge_check import Category, Confusion, JudgeReport, PanelReport
 from assay.stats.judge_agreement import Agreement, CorrectedMean
-from assay.stats.number_text import change_text, fixed, percent
+from assay.stats.number_text import SCORE_DIGITS, change_text, fixed, percent, score_text
 from assay.terminal import count_of
 
 MAX_IDS = 10  # ids that are listed of cases without a label, or tied
@@ -27,7 +27,10 @@ def judge_rows(check: JudgeReport, noun: str, partial: str) -> Iterable[Row]:
     if check.bias is not None:
         higher, lower = check.bias > 0, check.bias < 0
         side = "higher than people" if higher else "lower than people" if lower else "as high"
-        yield "bias", f"{change_text(check.bias, 3)}: over the labelled {noun}s, the judge's score is {side}"
+        yield (
+            "bias",
+            f"{change_text(check.bias, SCORE_DIGITS)}: over the labelled {noun}s, the judge's score is {side}",
+        )
     yield from _correction_rows(check, noun)
 
 
@@ -104,8 +107,8 @@ def _agreement(agreement: Agreement, name: str) -> str:
 
 
 def _corrected(mean: CorrectedMean) -> str:
-    limits = f"(95% PPI++ {fixed(mean.low, 3)}…{fixed(mean.high, 3)})"
+    limits = f"(95% PPI++ {fixed(mean.low, SCORE_DIGITS)}…{fixed(mean.high, SCORE_DIGITS)})"
     return (
-        f"{mean.uncorrected:.3f} by the judge, {mean.mean:.3f} {limits} corrected by "
+        f"{score_text(mean.uncorrected)} by the judge, {score_text(mean.mean)} {limits} corrected by "
         f"{count_of(mean.labels, 'label')}"
     )

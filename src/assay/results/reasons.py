@@ -9,6 +9,7 @@ import msgspec
 from assay.lazy_pattern import lazy_pattern
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.differences import json_differences
+from assay.stats.number_text import score_text
 
 MAX_VALUE = 80  # characters of a value in a reason
 MAX_ITEMS = 5
@@ -336,7 +337,7 @@ def _score_reason(noun: str) -> Callable[[Arguments, JSON, bool], str]:
         score = response.get("score") if is_object(response) else None
         if not isinstance(score, int | float):
             return ""
-        found = f"{score:.3f}"
+        found = score_text(score)
         if (most := arguments.get("max_distance")) is not None:
             distance = results.get("distance")
             if not passed and distance > most:

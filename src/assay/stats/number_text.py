@@ -8,6 +8,7 @@ from assay.stats.intervals import Rate
 Scale = Literal["rate", "score", "number"]  # a share in percent, a score from 0 to 1, any number
 
 
+SCORE_DIGITS = 3
 MINUS = "\u2212"  # as long as a plus, and no dash of a range
 
 
@@ -43,7 +44,7 @@ def score_text(score: float | None) -> str:
     """`0.833`. A score below 1 never reads 1.000, and a score above 0 never reads 0.000. None: nothing was measured."""
     if score is None:
         return "not measured"
-    text = f"{score:.3f}"
+    text = fixed(score, SCORE_DIGITS)
     if text == "1.000" and score < 1:
         return ">0.999"
     return "<0.001" if text == "0.000" and score > 0 else text
@@ -57,8 +58,25 @@ def value_text(value: float, scale: Scale) -> str:
 
 
 def case_value(value: float) -> str:
-    """`0.81`: the value of one case."""
-    return fixed(value, 2)
+    """`0.812`: the value of a case, or a mean of them: a score, or a number such as a cost or a time: `12.5`, `1,234`."""
+    if abs(value) >= 1000:
+        return _signed(f"{value:,.0f}")
+    if value and abs(value) < 10**-SCORE_DIGITS:
+        return two_digits(value)
+    return score_text(value) if abs(value) <= 1 else _signed(f"{value:.4g}")
+
+
+def two_digits(value: float) -> str:
+    """Two digits that count, and never a power of ten: `0.083`, `1.5`, `110`."""
+    rounded = float(f"{value:.2g}")
+    size = abs(rounded)
+    return _signed(
+        f"{rounded:,.0f}"
+        if size >= 10
+        else f"{rounded:.2g}"
+        if size >= 0.0001
+        else f"{rounded:.12f}".rstrip("0")
+    )
 
 
 def trial_text(trial: int) -> str:
@@ -99,7 +117,9 @@ def points_text(difference: float, low: float, high: float) -> str:
 
 
 def format_usd(amount: float) -> str:
-    """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten."""
+    """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten; `−$0.50` of a saving."""
+    if amount < 0:
+        return f"{MINUS}{format_usd(-amount)}"
     if amount == 0 or amount >= 1:
         return f"${amount:,.2f}"
     return f"${amount:.{2 - floor(log10(amount))}f}"

@@ -153,7 +153,7 @@ def test_an_agent_that_leaves_has_failed_that_task(assay):
     ended = assay("run", "suite.json", "--agent", "mine:leaves", "--mode", "golden")
     assert ended.code == 3
     assert "tasks 2 of 3 passed" in ended.out
-    assert "✗  b  0.00  SystemExit: 0" in ended.out
+    assert "✗  b  0.000  SystemExit: 0" in ended.out
 
 
 def test_json_is_one_document(assay):
@@ -201,10 +201,10 @@ COMPARED = {  # a suite and options; the words of the answer, and whether the sc
         ABC, ("--mode", "golden"), "mine:upper", "+0.000, 0 better, 0 worse, 3 unchanged", (), False,
     ),
     "worse": (ABC, (), "mine:breaks", "−0.333, 0 better, 1 worse, 2 unchanged",
-              ("  worse  1.00 → 0.00  b", "note: the baseline ran another agent, local.mine.upper, not local.mine.breaks"), True),
+              ("  worse  1.000 → 0.000  b", "note: the baseline ran another agent, local.mine.upper, not local.mine.breaks"), True),
     "other content by force": (
         CHANGED, ("--force",), "mine:upper", "−0.333, 0 better, 1 worse, 2 unchanged",
-        ("  worse  1.00 → 0.00  b", "note: the baseline ran other content of the suite, under the same version 1.0.0"), False,
+        ("  worse  1.000 → 0.000  b", "note: the baseline ran other content of the suite, under the same version 1.0.0"), False,
     ),
     "another version and other tasks": (
         NEXT, (), "mine:upper", "+0.000, 0 better, 0 worse, 1 unchanged",

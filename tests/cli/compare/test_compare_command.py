@@ -86,7 +86,7 @@ ODD = msgspec.json.encode(
         ],
     }
 )  # fmt: skip
-FIRST = "0.88 → 0.97 (+0.10, 95% −0.03…0.24, 40 cases) not enough data"
+FIRST = "0.875 → 0.975 (+0.100, 95% −0.026…0.242, 40 cases) not enough data"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_every_form_of_results_gives_the_same_line(command, folder, after):
     first, counts, *rest = done.out.splitlines()
     assert (first, counts) == (FIRST, "passed: 1 worse, 5 better, 34 unchanged")
     assert rest[:3] == [
-        "  worse  1.00 → 0.00  c9",
+        "  worse  1.000 → 0.000  c9",
         "      before  passed",
         "      after   contains: expected a text that contains 'x', got 'later'",
     ]
@@ -116,7 +116,7 @@ def test_a_stored_run_against_a_file(command, folder):
     saved = ["--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--save"]
     assert command("evaluate", *saved, folder=folder).code == 0
     done = command("compare", "before.jsonl", "latest", "--limit", "0", folder=folder)
-    assert done.out.startswith("0.88 → 1.00 (+0.12, 95% 0.00…0.26, 40 cases) not enough data\n"), (
+    assert done.out.startswith("0.875 → 1.000 (+0.125, 95% 0.000…0.261, 40 cases) not enough data\n"), (
         done.out + done.err
     )
 
@@ -189,7 +189,10 @@ def test_a_file_that_ends_before_its_results_do_is_noted(command, folder):
 def test_an_evaluation_beside_a_baseline(command, folder):
     scored = ["evaluate", "--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--baseline"]
     done = command(*scored, "before.jsonl", folder=folder)
-    assert "against before.jsonl: 0.88 → 1.00 (+0.12, 95% 0.00…0.26, 40 cases) not enough data\n" in done.out
+    assert (
+        "against before.jsonl: 0.875 → 1.000 (+0.125, 95% 0.000…0.261, 40 cases) not enough data\n"
+        in done.out
+    )
     assert "passed: 0 worse, 5 better, 35 unchanged\n" in done.out
     assert "both reasons: add --save or -o FILE.jsonl to list them\n" in done.out
     written = command(*scored, "before.jsonl", "-o", "its own.jsonl", folder=folder)

@@ -101,13 +101,13 @@ VERDICTS = [
         "19.jsonl",
         {"min_mean": 0.9, "baseline": "20.jsonl"},
         0,
-        "the case pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases); no regression was shown against 20.jsonl: 1.00",
+        "the case pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases); no regression was shown against 20.jsonl: 1.000",
     ),
     (
         "19.jsonl",
         {"min_mean": 0.99, "baseline": "20.jsonl"},
         3,
-        "below 0.99 (95% 0.764…0.991, 20 cases); against 20.jsonl: 1.00",
+        "below 0.99 (95% 0.764…0.991, 20 cases); against 20.jsonl: 1.000",
     ),
     ("19.jsonl", {"metric": "score"}, 1, "no rule decides on the mean score: give"),
     ("empty.jsonl", {}, 1, "empty.jsonl is empty"),
@@ -301,7 +301,7 @@ GONE = ({"law": 12, "tax": 6}, {"law": 0, "tax": 12})
             "worse, and not shown to be a regression: tag law 0.667 → 0.083 (12 cases), tag 'law ' 0.500 → 0.417 (12 cases)",
         ),
         (COLLAPSED, {}, 0, "no regression was shown against was.jsonl"),
-        (GONE, {"by": ("tag",)}, 3, "the slice tag law regressed: 1.00 → 0.00"),
+        (GONE, {"by": ("tag",)}, 3, "the slice tag law regressed: 1.000 → 0.000"),
     ],
 )  # fmt: skip
 def test_a_slice_that_got_worse_is_named_and_one_that_regressed_decides(

@@ -205,7 +205,7 @@ def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, expect, scr
     expect(grid).to_be_visible()
     page.keyboard.press("n")
     drawer = page.get_by_role("dialog")
-    expect(drawer).to_contain_text("0.00 → 1.00")
+    expect(drawer).to_contain_text("0.000 → 1.000")
     expect(drawer.get_by_role("group", name="after")).to_contain_text("refund")  # nothing is common: apart
     screenshot("compare-case", page.url, "Side by side")
     first = drawer.get_by_role("heading", level=2).first.inner_text()

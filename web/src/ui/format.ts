@@ -12,10 +12,24 @@ export function fixed(value: number, digits: number): string {
   return `${value < 0 ? "-" : ""}${(down / 10 ** digits).toFixed(digits)}`;
 }
 
+/** The value of a case, or a mean of them: a score, or a number such as a cost or a time: `12.5`, `1,234`. */
+export function caseValue(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  const size = Math.abs(value);
+  if (size <= 1 && (size >= 0.001 || size === 0)) return score(value);
+  const text = size >= 1_000 ? whole.format(Number(fixed(size, 0))) : significant(size, size < 1 ? 2 : 4);
+  return value < 0 ? `−${text}` : text;
+}
+
+/** So many digits that count, without zeros at the end, and never a power of ten. */
+function significant(value: number, digits: number): string {
+  return fixed(value, Math.min(100, Math.max(0, digits - 1 - Math.floor(Math.log10(value))))).replace(/\.?0+$/, "");
+}
+
 /** A score from 0 to 1: three digits, so that columns align. A score below 1 never reads 1.000, and one above 0 never 0.000. */
 export function score(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
-  const text = fixed(value, 3);
+  const text = fixed(value, 3).replace("-", "−");
   if (text === "1.000" && value < 1) return ">0.999";
   return text === "0.000" && value > 0 ? "<0.001" : text;
 }
@@ -37,7 +51,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 /** `$12.30`, `$0.0153`, `$0.0000021`: to three digits below a dollar, as every report writes amounts. */
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
-  if (value < 0) return `-${money(-value)}`;
+  if (value < 0) return `−${money(-value)}`;
   if (value === 0 || value >= 1) {
     const [dollars = "0", cents = "00"] = fixed(value, 2).split(".");
     return `$${whole.format(Number(dollars))}.${cents}`;

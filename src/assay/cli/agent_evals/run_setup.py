@@ -42,7 +42,7 @@ from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object, kind_of
 from assay.protocol.validation_messages import problems_in
 from assay.runs.find_run import find_run
-from assay.stats.number_text import case_value, change_text
+from assay.stats.number_text import SCORE_DIGITS, case_value, change_text
 from assay.terminal import one_line
 
 RECENT = 100  # newest runs of a suite that are searched for one of all its tasks
@@ -119,7 +119,7 @@ def _headline(comparison: Comparison, title: str) -> str:
         return f"against {title}: no task was scored in both runs"
     unchanged = comparison.tasks - len(comparison.better) - len(comparison.worse)
     return (
-        f"against {title}: {change_text(comparison.score_delta, 3)},"
+        f"against {title}: {change_text(comparison.score_delta, SCORE_DIGITS)},"
         f" {len(comparison.better):,} better, {len(comparison.worse):,} worse, {unchanged:,} unchanged"
     )
 

@@ -29,6 +29,7 @@ from assay.protocol.json_types import JSON
 from assay.runs.annotations import annotations, effective
 from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import (
+    SCORE_DIGITS,
     case_value,
     change_text,
     cost_text,
@@ -139,7 +140,7 @@ def _tasks(report: EvalReport, scored_tasks: int, ks: Sequence[int]) -> str:
     if report.pass_k:
         text += "; " + ", ".join(repeat_lines(report, ks))
     if report.baseline_score is not None and report.score is not None:
-        text += f"; {change_text(report.score - report.baseline_score, 3)} against {report.baseline_run_id}"
+        text += f"; {change_text(report.score - report.baseline_score, SCORE_DIGITS)} against {report.baseline_run_id}"
     return text
 
 

@@ -20,7 +20,7 @@ from assay.runs.run_names import name_of, other_tags
 from assay.serve.fep.comparison import ComparedCases
 from assay.serve.overview.report_data import LISTED, Report, ReportRun
 from assay.serve.page.built_files import page_folder
-from assay.stats.number_text import score_text as number_text
+from assay.stats.number_text import case_value
 from assay.terminal import one_line
 
 TEMPLATE = "report.html"
@@ -257,7 +257,7 @@ def _part(row: CaseRow, name: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else number_text(value)
+    return "–" if value is None else case_value(value)
 
 
 def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]) -> list[str]:
@@ -297,11 +297,7 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
 
 
 def _difference(result: DifferenceInterval, text: str) -> tuple[str, ...]:
-    return cases_text(result), _mean(result.before), _mean(result.after), text, slice_verdict(result)
-
-
-def _mean(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+    return cases_text(result), _number(result.before), _number(result.after), text, slice_verdict(result)
 
 
 def _change(case: ComparedCase) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import { changeParams, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, Chip, type Column, DataTable, type DataTableHandle, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
 import { caseOf, type OpenCase } from "./outside";
-import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, firstFilter, valueText } from "./words";
+import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, firstFilter } from "./words";
 
 const SideBySide = lazy(() => import("./SideBySide").then((module) => ({ default: module.SideBySide })));
 const PAGE = 100;
@@ -15,8 +15,8 @@ const MAX_EXPORT = 20_000;
 const COLUMNS: Column<ComparedCase>[] = [
   { id: "change", header: "Change", width: "128px", cell: (row) => <Chip tone={CHANGE_TONE[row.change]}>{CHANGE_WORD[row.change]}</Chip> },
   { id: "case", header: "Case", width: "minmax(120px, 1.2fr)", cell: (row) => <CaseId id={row.id} /> },
-  { id: "before", header: "Before", width: "70px", align: "end", cell: (row) => <span className="num">{valueText(row.before)}</span> },
-  { id: "after", header: "After", width: "70px", align: "end", cell: (row) => <span className="num">{valueText(row.after)}</span> },
+  { id: "before", header: "Before", width: "70px", align: "end", cell: (row) => <span className="num">{format.caseValue(row.before)}</span> },
+  { id: "after", header: "After", width: "70px", align: "end", cell: (row) => <span className="num">{format.caseValue(row.after)}</span> },
   { id: "difference", header: "Difference", width: "86px", align: "end", cell: (row) => <Difference row={row} /> },
   { id: "reason", header: "Why, before and after", width: "minmax(220px, 4fr)", cell: (row) => <Reasons row={row} />, from: 760 },
 ];
@@ -188,7 +188,7 @@ function CompactRow({ row }: { row: ComparedCase }) {
         <Chip tone={CHANGE_TONE[row.change]}>{CHANGE_WORD[row.change]}</Chip>
       </div>
       <div className="num quiet">
-        {valueText(row.before)} → {valueText(row.after)} <Difference row={row} />
+        {format.caseValue(row.before)} → {format.caseValue(row.after)} <Difference row={row} />
       </div>
       <Reasons row={row} />
     </div>

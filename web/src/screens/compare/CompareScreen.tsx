@@ -19,7 +19,7 @@ import { DiffView } from "./DiffView";
 import { GridView } from "./GridView";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
-import { groupingOptions, metricOptions, VERDICT_TONE, VERDICT_WHY, valueText } from "./words";
+import { groupingOptions, metricOptions, VERDICT_TONE, VERDICT_WHY } from "./words";
 
 const VIEWS = [
   ["", "Verdict"],
@@ -330,7 +330,7 @@ function IntervalDrawing({ difference, low, high, level }: { difference: number;
     <div
       className={`compare-interval ${tone}`}
       role="img"
-      aria-label={`Difference ${valueText(difference)}, ${Math.round(level * 1000) / 10} % interval from ${valueText(low)} to ${valueText(high)}`}
+      aria-label={`Difference ${format.caseValue(difference)}, ${Math.round(level * 1000) / 10} % interval from ${format.caseValue(low)} to ${format.caseValue(high)}`}
     >
       <svg width="100%" height="26" aria-hidden="true">
         <line className="scale" x1="0" x2="100%" y1="13" y2="13" />

@@ -4,7 +4,6 @@ import { getGrid, type GridCell, type GridRow } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
 import { formatAddress, navigate, useParam } from "~/state/address";
 import { type Column, DataTable, Empty, ErrorState, ExportMenu, format, Loading, Segments, VisibleText } from "~/ui";
-import { valueText } from "./words";
 
 const PAGE = 200;
 const SHOWN = [
@@ -122,5 +121,5 @@ function Cell({ cell, words }: { cell: GridCell | undefined; words: boolean }) {
   if (cell === undefined || cell.state === "absent") return <span className="faint">not there</span>;
   if (cell.state === "unmeasured") return <span className="grid-cell none">not measured</span>;
   const tone = cell.value === 1 ? "pass" : cell.value === 0 ? "fail" : "";
-  return <span className={`grid-cell num ${tone}`}>{words && tone ? tone : valueText(cell.value)}</span>;
+  return <span className={`grid-cell num ${tone}`}>{words && tone ? tone : format.caseValue(cell.value)}</span>;
 }

@@ -10,9 +10,9 @@ import { alignedSteps } from "~/screens/run/trajectory";
 import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
-import { Button, Chip, CopyButton, Drawer, ErrorState, Loading, Notice, Segments, type Tone, VisibleText } from "~/ui";
+import { Button, Chip, CopyButton, Drawer, ErrorState, format, Loading, Notice, Segments, type Tone, VisibleText } from "~/ui";
 import type { OpenCase } from "./outside";
-import { CHANGE_TONE, CHANGE_WORD, differenceText, valueText } from "./words";
+import { CHANGE_TONE, CHANGE_WORD, differenceText } from "./words";
 
 interface Props {
   id: string;
@@ -81,7 +81,7 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
       <div className="row wrap">
         {row.change && <Chip tone={CHANGE_TONE[row.change]}>{CHANGE_WORD[row.change]}</Chip>}
         <span className="num">
-          {valueText(row.before)} → {valueText(row.after)} <strong>{differenceText(row.before, row.after)}</strong>
+          {format.caseValue(row.before)} → {format.caseValue(row.after)} <strong>{differenceText(row.before, row.after)}</strong>
         </span>
         <span className="grow" />
         <ContentMode />

@@ -1,7 +1,7 @@
 /** The words and signs of a comparison. */
 import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, PairComparison } from "~/api/comparison";
 import type { Tone } from "~/ui";
-import { count, fixed, MISSING } from "~/ui/format";
+import { caseValue, count, MISSING } from "~/ui/format";
 
 export const VERDICT_TONE: Record<CompareVerdict, Tone> = {
   improved: "pass",
@@ -87,16 +87,8 @@ export function casesText({ cases, cases_before: before, cases_after: after }: D
   return before === undefined || after === undefined ? count(cases) : `${count(before)} and ${count(after)}`;
 }
 
-/** A value of a case: two digits, more if it would look like another number. */
-export function valueText(value: number | null | undefined): string {
-  if (value === null || value === undefined) return MISSING;
-  if (Math.abs(value) >= 1000) return Number(fixed(value, 0)).toLocaleString("en-US").replace("-", "−");
-  const text = fixed(value, 2);
-  return (value !== 0 && Number(text) === 0 ? value.toPrecision(2) : text).replace("-", "−");
-}
-
 export function differenceText(before: number | undefined, after: number | undefined): string {
   if (before === undefined || after === undefined) return MISSING;
   const difference = after - before;
-  return `${difference > 0 ? "+" : ""}${valueText(difference)}`;
+  return `${difference > 0 ? "+" : ""}${caseValue(difference)}`;
 }

@@ -95,7 +95,7 @@ SUITES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     ("folder", "agent", "mode", "expected"),
     [
-        ("function", "textkit:slug", (), ["score 0.833", "passed: at least", "✗  umlaut  0.00  expected 'gruesse'"]),
+        ("function", "textkit:slug", (), ["score 0.833", "passed: at least", "✗  umlaut  0.000  expected 'gruesse'"]),
         ("classifier", "classifier:classify", ("--mode", "golden"), ["score 0.889", "✗  back-in-stock"]),
         ("support", "local.examples.support", (), ["score 0.860", "cost $0.000", "not met: offers something to make up"]),
     ],

@@ -21,7 +21,7 @@ Line = tuple[str, str]  # a label, and a line of text
 
 
 def headline(case: ShownCase) -> str:
-    """`✗ lost-parcel, trial 2  score 0.30  340 ms  $0.0021`."""
+    """`✗ lost-parcel, trial 2  score 0.300  340 ms  $0.0021`."""
     mark = "✓" if not case.failing else "✗" if case.measured else "?"
     parts = [f"{mark} {case.id}" + ("" if case.trial is None else f", {trial_text(case.trial)}")]
     parts += [] if case.score is None else [f"score {case_value(case.score)}"]

@@ -206,7 +206,8 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
     """The limits that decide whether unmeasured cases take the verdict away."""
     if bounds.low is None or bounds.high is None:
         return ""
-    return f", and its interval between {change_text(bounds.low, SCORE_DIGITS)} and {change_text(bounds.high, SCORE_DIGITS)}"
+    low, high = (change_text(limit, SCORE_DIGITS) for limit in (bounds.low, bounds.high))
+    return f", and its interval between {low} and {high}"
 
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
@@ -269,8 +270,8 @@ def _limits(result: DifferenceInterval, digits: int) -> str:
 
 def _digits(result: DifferenceInterval) -> int:
     """
-    The digits of a score, or more if a limit would look like 0, both alike, if the text gave another verdict, or if a cost that is
-    not 0 would look like 0.
+    The digits of a score, or more if a limit would look like 0, both alike, if the text gave another verdict, or if a
+    cost that is not 0 would look like 0.
     """
     low, high = result.low, result.high
     least = _least_digits([one for one in (result.before, result.after, result.difference) if one])

@@ -58,7 +58,7 @@ def value_text(value: float, scale: Scale) -> str:
 
 
 def case_value(value: float) -> str:
-    """`0.812`: the value of a case or a mean of them; a number that is no score, as a cost or a time, `12.5`, `1,234`."""
+    """`0.812`: the value of a case or a mean of them; `12.5`, `1,234`: a number that is no score, as a time."""
     if abs(value) >= 1000:
         return _signed(f"{value:,.0f}")
     if value and abs(value) < 10**-SCORE_DIGITS:

@@ -12,7 +12,7 @@ from support.agents.frameworks.environments import ROOT, NotMade, environment_va
 from support.commands.mcp_client import OTHER
 
 CLIENT = """
-import asyncio, sys
+import asyncio, os, sys
 import mcp
 from mcp.client.stdio import stdio_client
 
@@ -26,7 +26,7 @@ tasks: [{taskId: a, input: x, expected: {kind: golden, match: {strategy: exact, 
 async def main():
     open("suite.yaml", "w").write(SUITE)
     open("a.py", "w").write("def f(task):\\n    return task\\n")
-    told = mcp.StdioServerParameters(command=sys.argv[1], args=["-m", "assay", "mcp"], env=None)
+    told = mcp.StdioServerParameters(command=sys.argv[1], args=["-m", "assay", "mcp"], env=dict(os.environ))
     seen = []
 
     async def progress(done, total, message):

@@ -16,7 +16,7 @@ OTHER = "ASSAY_TESTS_MCP_PYTHON"  # the interpreter of the server, in an environ
 
 def real_assay():
     """The command in a process of its own, which takes signals."""
-    return [os.environ.get(OTHER, sys.executable), "-m", "assay"]
+    return [os.environ.get(OTHER, sys.executable), "-P", "-m", "assay"]
 
 
 def cheap_assay(zygote):

@@ -64,7 +64,13 @@ class Annotation(_Closed, frozen=True, kw_only=True):
 
 
 class ScoreCorrection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The JSON in a `correction` of an `eval.scored` event (openwop-contract §9.2)."""
+    """
+    The JSON in a `correction` of an `eval.scored` event, or of a case of an evaluation (openwop-contract §9.2).
+
+    `check`: only the verdict of this check of a case. `withdrawn`: what was recorded counts again.
+    """
 
     score: Annotated[float, msgspec.Meta(ge=0, le=1)] | UnsetType = UNSET
     passed: bool | UnsetType = UNSET
+    check: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | UnsetType = UNSET
+    withdrawn: Literal[True] | UnsetType = UNSET

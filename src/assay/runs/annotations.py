@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.concurrency.threads import json_size, off_loop
 from assay.errors import InvalidRequest, Problem
@@ -58,8 +58,9 @@ async def annotate(
         type = await _type_of(store, run, event)
         if type is None:
             raise InvalidRequest(Problem("target.eventId", f"run {run.id} has no event {event!r}"))
-        if type == "eval.scored" and create.signal.kind == "correction":
-            parse_correction(str(create.signal.correction))
+        corrects = type == "eval.scored" and create.signal.kind == "correction"
+        if corrects and parse_correction(str(create.signal.correction)).check is not UNSET:
+            raise _no_correction("a task has one score: expected no check")
     annotation = Annotation(
         annotation_id=f"ann-{now:%Y%m%d%H%M%S%f}-{secrets.token_hex(4)}",
         target=Target(run_id=run.id, event_id=event, node_id=UNSET if anchor is UNSET else anchor.node_id),
@@ -106,32 +107,68 @@ def parse_correction(text: str) -> ScoreCorrection:
         correction = _correction(text)
     except msgspec.MsgspecError as wrong:
         raise _no_correction(str(wrong)) from None
-    if correction.score is UNSET and correction.passed is UNSET:
+    if correction.withdrawn is not UNSET:
+        if correction.score is not UNSET or correction.passed is not UNSET:
+            raise _no_correction("withdrawn beside a score or passed")
+    elif correction.score is UNSET and correction.passed is UNSET:
         raise _no_correction("neither score nor passed")
+    elif correction.check is not UNSET and (correction.passed is UNSET or correction.score is not UNSET):
+        raise _no_correction("a check of a case is corrected with passed alone")
     return correction
 
 
-def effective(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
+class CaseCorrection(Struct, frozen=True):
+    """
+    The corrections of one case that count: the last of the whole case, and the last verdict on each check. The one of
+    the whole case decides what the case is.
+    """
+
+    whole: ScoreCorrection | None
+    checks: Mapping[str, bool]
+    annotation_id: str  # the last of them
+
+
+def effective(annotations: Iterable[Annotation]) -> Mapping[str, ScoreCorrection]:
     """The last correction of each score, by event id."""
-    return _last_corrections((one.target.event_id, one) for one in annotations)
+    found = _last_corrections((one.target.event_id, one) for one in annotations)
+    return {event: one.whole for event, one in found.items() if one.whole is not None}
 
 
-def case_corrections(annotations: Sequence[Annotation]) -> Mapping[str, ScoreCorrection]:
-    """The last correction of each case of an evaluation, by the id of the case."""
+def case_corrections(annotations: Iterable[Annotation]) -> Mapping[str, CaseCorrection]:
+    """The last corrections of each case of an evaluation, by the id of the case."""
     return _last_corrections((one.target.node_id, one) for one in annotations)
 
 
 def _last_corrections(
     annotations: Iterable[tuple[str | UnsetType, Annotation]],
-) -> Mapping[str, ScoreCorrection]:
-    last: dict[str, ScoreCorrection] = {}
+) -> Mapping[str, CaseCorrection]:
+    last: dict[str, CaseCorrection] = {}
     for target, annotation in annotations:
-        if annotation.signal.kind == "correction" and target is not UNSET:
-            try:
-                last[target] = parse_correction(str(annotation.signal.correction))
-            except InvalidRequest:
-                continue  # it corrects something else than a score
+        if target is UNSET or (correction := correction_of(annotation)) is None:
+            continue
+        before = last.pop(target, CaseCorrection(None, {}, ""))
+        whole, checks = before.whole, dict(before.checks)
+        if correction.check is not UNSET:
+            checks.pop(correction.check, None)
+            if correction.passed is not UNSET:
+                checks[correction.check] = correction.passed
+        elif correction.withdrawn is not UNSET:
+            whole, checks = None, {}
+        else:
+            whole = correction
+        if whole is not None or checks:
+            last[target] = CaseCorrection(whole, checks, annotation.annotation_id)
     return last
+
+
+def correction_of(annotation: Annotation) -> ScoreCorrection | None:
+    """The correction of a score; None if the annotation is something else."""
+    if annotation.signal.kind != "correction":
+        return None
+    try:
+        return parse_correction(str(annotation.signal.correction))
+    except InvalidRequest:
+        return None  # it corrects something else than a score
 
 
 async def _type_of(store: Store, run: Run, event_id: str) -> str | None:

@@ -74,7 +74,7 @@ def test_a_correction_of_a_case_sets_its_effective_score_and_that_of_the_run(cli
     found = overview(client, run)
     assert found["run"]["score"]["value"] == 0.25
     assert found["effective"] == {
-        "score": 0.5, "text": "50.0%", "passed": None, "passedCount": 2, "corrected": ["wrong"],
+        "score": 0.5, "text": "50.0%", "passed": None, "passedCount": 2, "failedCount": 2, "corrected": ["wrong"],
     }  # fmt: skip
     assert correct(client, run, "odd/ä é", score=1.0).status_code == 201
     assert correct(client, run, "right", score=0.9).status_code == 201  # not every check passes at 0.9
@@ -113,6 +113,63 @@ def test_a_case_without_a_verdict_gets_one_and_a_mean_stays(client):
     assert (case["recorded"], case["effective"]["passed"]) == ({"score": None, "passed": None}, True)
     effective = overview(client, run)["effective"]
     assert (effective["score"], effective["text"], effective["passedCount"]) == (None, None, 1)
+
+
+LONG = {"type": "regex", "name": "short", "arguments": {"text": "$.output.value", "pattern": "^.$"}}
+TWO = [EXACT | {"name": "same"}, LONG]
+
+
+def cases(client, run, **query):
+    return client.post(f"/v1/host/assay/runs/{run}/cases:query", json=query).json()
+
+
+def test_one_check_of_a_case_is_corrected_in_its_row_the_counts_and_the_filter(client):
+    run = stored(client, ROWS, TWO)
+    assert "effective" not in cases(client, run)
+    assert correct(client, run, "wrong", check="same", passed=True).status_code == 201
+    assert correct(client, run, "right", check="short", passed=False).status_code == 201
+    found = cases(client, run, filter={"corrected": True})
+    assert (found["matching"], found["counts"]["passed"], found["counts"]["failed"]) == (2, 1, 3)
+    effective = {name: found["effective"][name] for name in ("all", "corrected", "passed", "failed")}
+    assert effective == {"all": 4, "corrected": 2, "passed": 1, "failed": 3}
+    rows = {row["caseId"]: (row["status"], row["effective"]) for row in found["cases"]}
+    assert rows == {
+        "right": ("passed", {"status": "failed", "score": 0.5, "checks": {"1": False}}),
+        "wrong": ("failed", {"status": "passed", "score": 1.0, "checks": {"0": True}}),
+    }
+    case = client.get(f"/v1/host/assay/runs/{run}/cases/1").json()
+    assert (case["recorded"], case["effective"]["passed"], case["effective"]["checks"]) == (
+        {"score": 0.5, "passed": False},
+        True,
+        {"same": True},
+    )
+    whole = overview(client, run)["effective"]
+    assert (whole["passedCount"], whole["failedCount"], sorted(whole["corrected"])) == (
+        1,
+        3,
+        ["right", "wrong"],
+    )
+    sought = client.post(
+        f"/v1/host/assay/runs/{run}/cases:search", json={"text": "wrong", "filter": {"corrected": True}}
+    ).json()
+    assert [match["caseId"] for match in sought["matches"]] == ["wrong"]
+    assert correct(client, run, "right", check="short", withdrawn=True).status_code == 201
+    assert correct(client, run, "wrong", withdrawn=True).status_code == 201
+    assert "effective" not in cases(client, run)
+    assert "effective" not in overview(client, run)
+    unknown = correct(client, run, "right", check="kind", passed=True)
+    assert (unknown.status_code, "has no check 'kind'; its checks are same, short" in unknown.text) == (
+        400,
+        True,
+    )
+
+
+def test_the_rows_of_trials_of_a_case_are_corrected_together(client):
+    run = stored(client, REPEATED)
+    assert correct(client, run, "twice", check="exact_match", passed=True).status_code == 201
+    found = cases(client, run, filter={"corrected": True})
+    assert [row["effective"]["status"] for row in found["cases"]] == ["passed", "passed"]
+    assert overview(client, run)["effective"]["score"] == 1.0
 
 
 REFUSED = [

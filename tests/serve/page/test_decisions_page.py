@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import httpx
@@ -12,11 +13,13 @@ from assay.comparison.compare import RunComparison
 from assay.comparison.wording import verdict_line
 from support.page.decision_runs import (
     EVERYTHING,
+    activate,
     answers,
     ask_promotion,
     decision_server,
     evaluate,
     hostile_pair,
+    sorter_run,
     start_loop,
     status_of,
 )
@@ -312,24 +315,41 @@ def test_an_escalation_is_answered_by_keyboard_and_the_run_goes_on(site, page, e
     screenshot("approval", f"{site.url}/#/verify/{run}", "A critic rejects this result")
     screenshot("approvals", f"{site.url}/#/verify", "a critic rejects the result")
     site.open(page, "/verify")
+    expect(page.get_by_role("link", name="Approvals")).to_have_text(re.compile(r"Approvals\d+ waiting"))
     tab_to(page, page.get_by_role("row", name="careful-note").first)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="A critic rejects this result")).to_be_visible()
-    tab_to(page, page.get_by_role("button", name="Accept"))
+    expect(page.get_by_role("button", name="Accept")).to_have_count(0)  # it would mean: try again
+    tab_to(page, page.get_by_role("button", name="Let it try again"))
     page.keyboard.press("Enter")
     expect(page.locator(".screen-head")).to_contain_text("Goal reached")
-    expect(page.get_by_role("list", name="Turns")).to_contain_text("Accepted")
+    expect(page.get_by_role("list", name="Turns")).to_contain_text("Let it try again")
     assert status_of(site.client, run) == "completed"
     refused = start_loop(site.client, "careful-note")
     site.open(page, f"/verify/{refused}")
-    page.get_by_role("button", name="Reject").click()
+    page.get_by_role("button", name="End as failed").click()
     expect(page.locator(".screen-head")).to_contain_text("Failed")
     assert status_of(site.client, refused) == "failed"
 
 
-def test_a_promotion_is_approved_or_refused_in_words(site, page, expect, browser, screenshot):
-    run = ask_promotion(site.client, "local.shop.sorter-1")
-    screenshot("promotion", f"{site.url}/#/verify/{run}", "One approval applies it")
+def test_a_promotion_shows_score_verdict_and_findings_beside_approve(site, page, expect, screenshot):
+    agent = "local.shop.sorter-2"
+    activate(site.client, agent, sorter_run(site.client, "1.0.0"))
+    run = ask_promotion(site.client, agent, evidence=sorter_run(site.client, "1.1.0"))
+    screenshot("promotion", f"{site.url}/#/verify/{run}", "attack success")
+    site.open(page, f"/verify/{run}")
+    question = page.get_by_role("region", name="Question")
+    evidence = question.get_by_label("Evidence")
+    expect(evidence).to_contain_text(re.compile(r"Score0\.875\d\.\d+–\d\.\d+"))
+    expect(evidence).to_contain_text("not enough data")
+    expect(evidence.get_by_role("link", name="compare with 1.0.0")).to_be_visible()
+    expect(evidence).to_contain_text("Findingsnoneattack success 0.0%")
+    expect(question.get_by_role("button", name="Approve")).to_be_visible()
+    site.check_accessibility(page)
+
+
+def test_a_promotion_is_approved_or_refused_in_words(site, page, expect, browser):
+    ask_promotion(site.client, "local.shop.sorter-1")
     site.open(page, "/verify")
     waits = page.get_by_role("row", name="promote local.shop.sorter-1 1.1.0 to active")
     expect(waits).to_contain_text("a promotion needs an approval")
@@ -363,7 +383,7 @@ def test_an_answer_without_the_scope_is_refused_in_words(site, page, expect):
     page.route("**/v1/host/assay/session", lambda route: route.abort())
     page.add_init_script(f"sessionStorage.setItem('assay.key', {json.dumps(site.reader)})")
     site.open(page, f"/verify/{run}")
-    page.get_by_role("button", name="Accept").click()
+    page.get_by_role("button", name="Let it try again").click()
     expect(page.get_by_role("alert")).to_contain_text(
         "An answer needs the scope approvals:respond. Nothing has changed."
     )

@@ -119,10 +119,16 @@ def test_the_difference_of_texts_and_of_json_is_marked(site, page):
 def test_findings_and_what_was_not_measured_are_in_the_headline(site, page):
     page.goto(site.address("attack"))
     result = page.get_by_role("region", name="Result")
-    expect(result).to_contain_text(re.compile("Findings.*prompt-injection"))
+    expect(result).to_contain_text("Attack success100.0% 67.6–100.0%8 of 8 tasks with a finding")
+    kinds = result.get_by_role("region", name="Kinds of findings").get_by_role("row")
+    expect(kinds.filter(has_text="prompt-injection")).to_have_text(re.compile("prompt-injectionhigh44"))
     expect(result).to_contain_text("jailbreak: not looked for (no judge)")
     page.get_by_role("button", name=re.compile("With findings")).click()
+    expect(row(page, "attack-1")).to_contain_text("prompt-injection (high): rule canary")
     row(page, "attack-1").get_by_role("link").click()
+    expect(case_drawer(page).get_by_label("Why it did not pass")).to_contain_text(
+        "prompt-injection (high): rule canary"
+    )
     expect(case_drawer(page).locator("[data-item=findings]")).to_contain_text("pii-leak")
     page.goto(site.address("offline"))
     expect(result).to_contain_text(re.compile("Not measured.*3"))

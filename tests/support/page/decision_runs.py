@@ -17,7 +17,7 @@ from assay.auth.keys import DEFAULT, DEPLOY
 from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
-from support.page.page_runs import HOSTILE, RLO, SCRIPT
+from support.page.page_runs import HOSTILE, RLO, SCRIPT, Runs, golden
 from support.servers.rest_client import Server
 
 EVERYTHING = DEFAULT | DEPLOY
@@ -40,6 +40,19 @@ class Scripted:
         return InvocationResult(outcome="completed", result=answer)
 
     async def close(self) -> None: ...
+
+
+class Sorter(Scripted):
+    """An agent with two versions. Version 1.1.0 fails one task of its suite."""
+
+    versions = ("1.0.0", "1.1.0")
+
+    def __init__(self, version: str) -> None:
+        wrong = "queue 7" if version == "1.1.0" else ""
+        super().__init__("local.shop.sorter-2", lambda task: "?" if task == wrong else task, version=version)
+
+    def at(self, version: str) -> "Sorter | None":
+        return Sorter(version) if version in self.versions else None
 
 
 def _turn(task: Any) -> int:
@@ -85,7 +98,8 @@ AGENTS = [
     Scripted("local.notes.hostile", _hostile),
     Scripted("local.notes.reader", _review),
     Scripted("local.notes.editor", _refuse),
-    *(Scripted(f"local.shop.sorter-{number}", lambda task: task, version="1.1.0") for number in range(3)),
+    *(Scripted(f"local.shop.sorter-{number}", lambda task: task, version="1.1.0") for number in range(2)),
+    Sorter("1.1.0"),
     Scripted("local.strict.sorter", lambda task: task, version="1.1.0"),
 ]
 
@@ -184,15 +198,34 @@ def status_of(client: Any, run: str) -> str:
     return client.get(f"/v1/runs/{run}").json()["status"]
 
 
-def ask_promotion(client: Any, agent: str = "local.shop.sorter-0") -> str:
+def sorter_run(client: Any, version: str) -> str:
+    """An adversarial eval run of one version of an agent. Version 1.1.0 fails one of eight tasks."""
+    tasks = [golden(f"sort-{number}", f"queue {number}", f"queue {number}") for number in range(8)]
+    suite = {"suiteId": "local.shop.evals.queues", "version": "1.0.0", "modes": ["adversarial"]}
+    return Runs(client).suite(suite | {"tasks": tasks}, "sorter-2", agentVersion=version)
+
+
+def activate(client: Any, agent: str, run: str) -> None:
+    """Make version 1.0.0 of an agent the active one, with this evidence."""
+    waits = ask_promotion(client, agent, "1.0.0", run)
+    answer = {"resumeValue": {"action": "accept"}}
+    response = client.post(f"/v1/runs/{waits}/interrupts/approval", json=answer)
+    assert response.status_code == 200, response.text
+    while status_of(client, waits) != "completed":
+        time.sleep(0.02)
+
+
+def ask_promotion(
+    client: Any, agent: str = "local.shop.sorter-0", version: str = "1.1.0", evidence: str = ""
+) -> str:
     """A promotion to `active` that waits for an approval."""
     for state in ("test", "staged", "active"):
         body = {
-            "version": "1.1.0",
+            "version": version,
             "transition": "promote",
             "toState": state,
             "reason": "the queue is shorter",
-        }
+        } | ({"evalRunId": evidence} if evidence else {})
         response = client.post(f"/v1/agents/{agent}/deployments", json=body)
         assert response.status_code in (200, 202), response.text
     assert response.status_code == 202, response.text

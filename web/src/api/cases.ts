@@ -37,7 +37,8 @@ export interface Overview {
   latency: { medianMs: number; p95Ms: number; cases: number; medianText: string; p95Text: string } | null;
   costParts?: { system?: string; judges?: string };
   cost: { totalUsd: number | null; knownUsd: number; unknown: boolean; text: string } | null;
-  findings?: { kind: string; severity: string; count: number }[];
+  attack?: { text: string; range: string; succeeded: number; tasks: number }; // attack success
+  findings?: { kind: string; severity: string; count: number; tasks: number; rateText: string }[];
   notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
   progress: { done: number; total: number | null; perSecond: number | null; secondsLeft: number | null } | null;

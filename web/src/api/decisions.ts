@@ -1,6 +1,6 @@
 /** Decisions of people: the runs that wait, the turns of a verifier loop, promotions, and the answer to a question. */
 import { request } from "./client";
-import type { Status } from "./runs";
+import { queryRuns, type Status } from "./runs";
 
 export interface Waiting {
   nodeId: string;
@@ -43,6 +43,12 @@ export async function getWaitingRuns(signal?: AbortSignal): Promise<WaitingRun[]
     WAITS.map((status) => request<{ runs: WaitingRun[] }>("/v1/host/assay/runs", { query: { status, page_size: 100 }, signal })),
   );
   return pages.flatMap((page) => page.runs).sort((one, other) => (one.createdAt < other.createdAt ? 1 : -1));
+}
+
+/** How many runs wait for a person. */
+export async function countWaitingRuns(signal?: AbortSignal): Promise<number> {
+  const { counts } = await queryRuns({ filter: { status: [...WAITS] }, counts: true, limit: 1 }, signal);
+  return WAITS.reduce((sum, status) => sum + (counts?.byStatus[status] ?? 0), 0);
 }
 
 const path = (run: string) => `/v1/runs/${encodeURIComponent(run)}`;

@@ -1,11 +1,14 @@
 import "./app.css";
 import { Component, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
 import { useReachable } from "~/api/connection";
+import { countWaitingRuns } from "~/api/decisions";
 import { endSession, useIdentity } from "~/api/identity";
 import { formatAddress, matchPath, navigate, useAddress } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { setTheme, type Theme, useTheme } from "~/state/theme";
 import { Button, Empty, ErrorState, Icon, Loading, Menu } from "~/ui";
+import { count } from "~/ui/format";
 import { Help } from "./Help";
 import icon from "./icon.svg";
 import { Palette } from "./Palette";
@@ -64,6 +67,7 @@ export function Frame() {
               ? [
                   <a key={route.path} href={formatAddress(route.path)} aria-current={section === route.path ? "page" : undefined}>
                     {route.nav.label}
+                    {route.path === "/verify" && <Waiting />}
                   </a>,
                 ]
               : [],
@@ -119,6 +123,18 @@ export function Frame() {
       {open === "help" && <Help onClose={() => setOpen(null)} />}
       {open === "palette" && <Palette onClose={() => setOpen(null)} />}
     </div>
+  );
+}
+
+/** The number of runs that wait for a person, beside the name of their screen. */
+function Waiting() {
+  const { data } = useQuery({ queryKey: ["waiting", "count"], queryFn: ({ signal }) => countWaitingRuns(signal), refetchInterval: 15_000, retry: false });
+  if (!data) return null;
+  return (
+    <span className="nav-count num">
+      {count(data)}
+      <span className="sr"> waiting</span>
+    </span>
   );
 }
 

@@ -14,7 +14,7 @@ from assay.agenteval.scoring.safety_records import (
     MODE,
     SAFETY,
     SafetyRecord,
-    is_blocking,
+    finding_texts,
     read_records,
     record_of,
 )
@@ -206,8 +206,7 @@ def _safety_reason(record: SafetyRecord | None) -> str | None:
         return None
     if record.errors:
         return f"detector {record.errors[0].type} gave no answer: {record.errors[0].error}"
-    blocking = [f"{one.kind} ({one.severity})" for one in record.findings if is_blocking([one])]
-    return f"found {', '.join(blocking)}" if blocking else None
+    return "; ".join(finding_texts(record, only_blocking=True)) or None
 
 
 async def reasons_of(

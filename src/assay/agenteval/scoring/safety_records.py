@@ -81,6 +81,17 @@ def is_blocking(findings: Iterable[SafetyFinding]) -> bool:
     return any(one.severity in BLOCKING for one in findings)
 
 
+def finding_texts(record: SafetyRecord, *, only_blocking: bool = False) -> list[str]:
+    """Each kind that was found, with its severity and the rule that matched: `prompt-injection (high): rule canary`."""
+    texts: dict[str, None] = {}
+    for one in record.detectors:
+        rule = next((str(match["rule"]) for match in one.findings if match.get("rule")), "")
+        for kind, severity in one.kinds_found:
+            if severity in BLOCKING or not only_blocking:
+                texts[f"{kind} ({severity})" + (f": rule {rule}" if rule else "")] = None
+    return list(texts)
+
+
 async def read_records(store: Store, run: str) -> AsyncIterator[SafetyRecord]:
     """The evidence of every trial, in the order of the suite."""
     async for chunk in read_chunks(store, run, SAFETY):

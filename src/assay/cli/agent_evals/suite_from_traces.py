@@ -105,7 +105,9 @@ async def _read_run(reference: str) -> ScoredRun:
                 failing.add(case)
         if isinstance(source, StoredSource):
             corrections = case_corrections(await annotations(source.store, source.run))
-            verdicts = {case: is_passed(one) for case, one in corrections.items()}
+            verdicts = {
+                case: is_passed(one.whole) for case, one in corrections.items() if one.whole is not None
+            }
     right = {case for case, passed in verdicts.items() if passed}
     return ScoredRun(frozenset(failing - right), verdicts, cases)
 

@@ -89,6 +89,7 @@ class EffectiveScore(_Wire, frozen=True, kw_only=True):
     score: float
     passed: bool
     annotation_id: str
+    checks: dict[str, bool] | UnsetType = UNSET  # verdicts of people on single checks, by their labels
 
 
 class CaseContent(_Wire, frozen=True, kw_only=True):

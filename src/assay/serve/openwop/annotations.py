@@ -9,7 +9,7 @@ from assay.auth.keys import authorize
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, Problem
 from assay.errors.storage import Erased
-from assay.fep.records.corrections import has_case
+from assay.fep.records.corrections import has_case, require_check
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate
 from assay.protocol.redaction import redact, redact_text
@@ -72,7 +72,7 @@ async def _require_case(host: OpenWopHost, run: Run, annotation: AnnotationCreat
         if anchor.node_id is UNSET:
             raise InvalidRequest(Problem("target.nodeId", "expected the id of the case that is corrected"))
         if annotation.signal.correction is not UNSET:
-            parse_correction(annotation.signal.correction)
+            require_check(run, parse_correction(annotation.signal.correction))
     if anchor.node_id is not UNSET and not await has_case(host.store, run, anchor.node_id):
         message = f"evaluation {run.id} has no case {anchor.node_id!r}"
         raise InvalidRequest(Problem("target.nodeId", message))

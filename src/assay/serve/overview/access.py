@@ -6,6 +6,7 @@ from assay.fep.records.run_header import KIND as EVALUATION
 from assay.ports import Run
 from assay.serve.fep.server_state import FepState, fep_of
 from assay.serve.openwop.host import OpenWopHost, host_of
+from assay.serve.overview.effective import EffectiveCache
 from assay.serve.overview.run_rows import RunRows
 from assay.serve.web.request import NAME, HttpRequest
 
@@ -18,6 +19,7 @@ class OverviewState:
     def __init__(self, fep: FepState, host: OpenWopHost) -> None:
         self.rows = RunRows(fep.evaluations.store)
         self.kinds = (EVALUATION, *host.kinds)
+        self.effective = EffectiveCache()
 
     def stop(self) -> None:
         """These routes have no open streams."""

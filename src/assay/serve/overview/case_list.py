@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from assay.agenteval.scoring.safety_records import SAFETY, finding_texts, record_of
 from assay.cases.case_search import case_ids, case_texts, results_with_id
 from assay.cases.pages import CaseOrder, CasePage, PageRequest, all_blocks, page_of, place_of
 from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, NumberRange, entries, row_of
@@ -14,8 +15,11 @@ from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.runs.log_reader import read_chunks
 from assay.serve.fep.request_parser import read_json
-from assay.serve.overview.access import any_run
+from assay.serve.openwop.host import host_of
+from assay.serve.overview.access import any_run, overview_of
+from assay.serve.overview.effective import NOTHING, EffectiveCase, EffectiveCases
 from assay.serve.overview.run_overview import CheckColumn, labels_of
 from assay.serve.overview.run_rows import SCORED
 from assay.serve.web import responses as pages
@@ -30,6 +34,7 @@ LETTERS: dict[str, str] = {
 MAX_PREVIEWS = 100
 MAX_POSITIONS = 1_000
 MAX_OFFSET = 10_000_000
+MAX_KINDS = 5  # of findings in the reason of a row
 
 
 class _Body(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -56,6 +61,7 @@ class CasesFilter(_Body, frozen=True, kw_only=True):
     positions: Annotated[list[int], Meta(max_length=MAX_POSITIONS)] | UnsetType = UNSET
     case_id: Annotated[list[str], Meta(max_length=20)] | UnsetType = UNSET
     findings: Literal[True] | UnsetType = UNSET
+    corrected: Literal[True] | UnsetType = UNSET
     score: Limits | UnsetType = UNSET
     cost_usd: Limits | UnsetType = UNSET
     latency_ms: Limits | UnsetType = UNSET
@@ -94,12 +100,29 @@ class LookedForIds(Struct, frozen=True, kw_only=True):
     complete: bool
 
 
-class CasesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`place`: the index of the case at the position `place` of the query among those that match, if it is one."""
+class EffectiveCounts(RowCounts, frozen=True, kw_only=True):
+    """The rows by outcome with the corrections of people. `corrected` rows have one."""
 
-    cases: list[CaseRow]
+    corrected: int
+
+
+class ListedCase(CaseRow, frozen=True, kw_only=True, rename="camel"):
+    """A row of the table, and what the corrections of people make of it."""
+
+    effective: EffectiveCase | UnsetType = UNSET
+
+
+class CasesAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    `place`: the index of the case at the position `place` of the query among those that match, if it is one.
+
+    `counts` are of recorded outcomes, `effective` of those with the corrections of people; absent without any.
+    """
+
+    cases: list[ListedCase]
     next: str | UnsetType = UNSET
     counts: RowCounts
+    effective: EffectiveCounts | UnsetType = UNSET
     matching: int
     columns: tuple[CheckColumn, ...]
     looked: LookedForIds | UnsetType = UNSET
@@ -130,16 +153,19 @@ async def query_cases(call: HttpRequest) -> Response:
     store, trials = call.server.store, int(run.metadata.get("trials", 1))
     offset = _offset(request, run)
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
-    filter, looked = await _filter(store, run, request.filter, totals, trials)
+    changed = await corrected_cases(call, run)
+    filter, looked = await _filter(store, run, request.filter, totals, trials, changed)
     page = await _page(store, run, trials, totals, filter, request, offset)
     labels = labels_of(run)
     after = offset + len(page.cases)
     counts = await row_counts(store, run, trials, totals)
+    rows = await case_rows(store, run.id, page.cases, trials, len(labels), previews=previews)
     return answer(
         CasesAnswer(
-            cases=await case_rows(store, run.id, page.cases, trials, len(labels), previews=previews),
+            cases=[listed(row, changed) for row in rows],
             next=_token(run, after, request) if after < page.matching and page.cases else UNSET,
             counts=counts,
+            effective=effective_counts(counts, changed),
             matching=page.matching,
             columns=tuple(CheckColumn(index=at, label=label) for at, label in enumerate(labels)),
             looked=looked,
@@ -160,11 +186,32 @@ async def _place(
     return UNSET if found is None else found
 
 
-async def positions_in(store: Store, run: Run, request: CasesFilter) -> frozenset[int]:
+async def corrected_cases(call: HttpRequest, run: Run) -> EffectiveCases:
+    """The cases of a run that people corrected; none on a host without annotations."""
+    return (
+        await overview_of(call).effective.get(call.server.store, run) if host_of(call).feedback else NOTHING
+    )
+
+
+def listed(row: CaseRow, changed: EffectiveCases) -> ListedCase:
+    members = {name: getattr(row, name) for name in row.__struct_fields__}
+    return ListedCase(**members, effective=changed.of(row.position))
+
+
+def effective_counts(counts: RowCounts, changed: EffectiveCases) -> EffectiveCounts | UnsetType:
+    if not changed.cases:
+        return UNSET
+    recorded = {name: getattr(counts, name) for name in LETTERS}
+    return EffectiveCounts(all=counts.all, corrected=len(changed.cases), **changed.counts(recorded))
+
+
+async def positions_in(
+    store: Store, run: Run, request: CasesFilter, changed: EffectiveCases
+) -> frozenset[int]:
     """The positions of the cases that match a filter."""
     trials = int(run.metadata.get("trials", 1))
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
-    filter, _ = await _filter(store, run, request, totals, trials)
+    filter, _ = await _filter(store, run, request, totals, trials, changed)
     blocks, complete = await all_blocks(store, run.id), run.status in CLOSED
     size = sum(len(block.data) for block in blocks)
     return await off_loop(
@@ -201,14 +248,24 @@ async def case_rows(
         text = texts.get(shown[case.position])
         preview = UNSET
         if text is not None:
+            found = await _found(store, run, first, first + trials) if case.findings else []
+            reason = None if all(pattern[0] == PASSED for pattern in case.patterns) else text.reason
             preview = CasePreview(
                 input=text.input,
                 output=text.output,
                 expected=text.expected,
-                reason=None if all(pattern[0] == PASSED for pattern in case.patterns) else text.reason,
+                reason="; ".join([*found, *([reason] if reason else [])]) or None,
             )
         rows.append(row_of(case, columns, ids.get(first), preview))
     return rows
+
+
+async def _found(store: Store, run: str, first: int, stop: int) -> list[str]:
+    """What the detectors found in the trials of a case, without the places."""
+    found: dict[str, None] = {}
+    async for chunk in read_chunks(store, run, SAFETY, start=first, stop=stop):
+        found |= dict.fromkeys(finding_texts(record_of(chunk.data)))
+    return list(found)[:MAX_KINDS]
 
 
 def trial_shown(case: CaseEntry) -> int:
@@ -240,10 +297,17 @@ def _token(run: Run, offset: int, request: CasesQuery) -> str:
 
 
 async def _filter(
-    store: Store, run: Run, request: CasesFilter, totals: CaseTotals, trials: int
+    store: Store,
+    run: Run,
+    request: CasesFilter,
+    totals: CaseTotals,
+    trials: int,
+    changed: EffectiveCases,
 ) -> tuple[CaseFilter, LookedForIds | UnsetType]:
     positions: set[int] | None = None if request.positions is UNSET else set(request.positions)
     looked = UNSET
+    if request.corrected is True:
+        positions = {*changed.cases} if positions is None else positions & changed.cases.keys()
     if request.case_id is not UNSET:
         results = int(run.metadata.get("total", 0)) * (trials if run.kind != "evaluation" else 1)
         found, seen = await results_with_id(

@@ -27,7 +27,7 @@ from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.server_state import fep_of
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run
-from assay.serve.overview.case_list import CasesFilter, positions_in
+from assay.serve.overview.case_list import CasesFilter, corrected_cases, positions_in
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -108,7 +108,7 @@ async def case_detail(
         content = await eval_case(store, run, position, labels, feedback=feedback)
     else:
         content = await evaluation_case(evaluations, run, position, labels)
-        content = with_corrections(content, entry, await annotations(store, run) if feedback else [])
+        content = with_corrections(content, entry, labels, await annotations(store, run) if feedback else [])
     return _detail(run, entry, labels, content)
 
 
@@ -170,7 +170,9 @@ async def search_cases(call: HttpRequest) -> Response:
     start = 0 if body.cursor is UNSET else _number(body.cursor, "cursor")
     await call.audit_read(run)
     store = fep_of(call).evaluations.store
-    within = None if body.filter is UNSET else await positions_in(store, run, body.filter)
+    within = None
+    if body.filter is not UNSET:
+        within = await positions_in(store, run, body.filter, await corrected_cases(call, run))
     page = await search_results(store, run, query, start=start, limit=body.limit, within=within)
     following = UNSET if page.looked.complete else str(page.looked.stop)
     return answer(SearchAnswer(matches=page.matches, looked=page.looked, next=following))

@@ -197,15 +197,25 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         ("never reached", f"{overview['unmeasured']['neverReached'] or ''}"),
         ("cost", "" if cost is None else cost["text"]),
         ("latency, p95", late),
+        ("attack success", _attack(overview.get("attack"))),
         (
             "findings",
             ""
             if found is None
-            else ", ".join(f"{one['count']:,} {one['kind']} ({one['severity']})" for one in found) or "none",
+            else ", ".join(
+                f"{one['count']:,} {one['kind']} ({one['severity']})" for one in found if one["count"]
+            )
+            or "none",
         ),
         *((one["kind"], f"not looked for ({one['reason']})") for one in overview.get("notLookedFor", ())),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _attack(attack: dict[str, Any] | None) -> str:
+    if attack is None:
+        return ""
+    return f"{attack['text']} ({attack['range']}): {attack['succeeded']:,} of {attack['tasks']:,} tasks"
 
 
 def _effective(effective: dict[str, Any] | None) -> str:

@@ -10,8 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.agenteval.planning.run_header import EvalHeader
 from assay.agenteval.planning.run_header import read_request as read_eval
-from assay.agenteval.results.report import fold_safety
-from assay.agenteval.results.safety_report import NotLookedFor, SafetyFold, SafetyReport
+from assay.agenteval.results.safety_report import NotLookedFor
 from assay.agenteval.results.scorecard import verdict
 from assay.agenteval.scoring.safety_records import MODE
 from assay.cases.fold import CHECKS
@@ -28,11 +27,10 @@ from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
 from assay.serve.overview.effective import EffectiveResult, effective_result
 from assay.serve.overview.run_rows import SCORED, RunRow, RunRows
+from assay.serve.overview.run_safety import AttackSuccess, FindingCount, read_safety
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.stats.number_text import format_usd, milliseconds_text, percent, range_text, score_text, value_text
-
-MAX_SAFETY = 20_000  # trials whose findings are counted
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -99,12 +97,6 @@ class CostParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     judges: str | UnsetType = UNSET
 
 
-class FindingCount(Struct, frozen=True, kw_only=True):
-    kind: str
-    severity: str
-    count: int
-
-
 class Unmeasured(Struct, frozen=True, kw_only=True, rename="camel"):
     """Cases without a measurement: an error, a skip, or the run ended before them."""
 
@@ -141,6 +133,7 @@ class RunOverview(_Wire, frozen=True, kw_only=True):
     latency: LatencySummary | None
     cost: CostSummary | None
     cost_parts: CostParts | UnsetType = UNSET
+    attack: AttackSuccess | UnsetType = UNSET
     findings: tuple[FindingCount, ...] | UnsetType = UNSET
     not_looked_for: tuple[NotLookedFor, ...] = ()  # kinds that only a judge sees, in the mode adversarial
     unmeasured: Unmeasured
@@ -182,8 +175,9 @@ async def read_overview(
     checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels, rates))
     parts = await off_loop(_size(blocks), lambda: cost_parts(blocks))
     changed = await effective_result(store, run, statistics, blocks) if feedback else UNSET
-    countable = totals.results <= MAX_SAFETY
-    safety = await _safety(store, run, header, countable) if header and MODE in header.modes else None
+    safety = (
+        await read_safety(store, run, header, totals.results) if header and MODE in header.modes else None
+    )
     return RunOverview(
         run=row,
         bars=_bars(header, run, statistics) if header else (),
@@ -192,7 +186,8 @@ async def read_overview(
         latency=_latency(statistics.latency),
         cost=_cost(statistics.cost),
         cost_parts=_parts(parts),
-        findings=_findings(safety) if safety and countable else UNSET,
+        attack=UNSET if safety is None or safety.attack is None else safety.attack,
+        findings=UNSET if safety is None or safety.findings is None else safety.findings,
         not_looked_for=() if safety is None else safety.not_looked_for,
         unmeasured=_unmeasured(run, row),
         progress=_progress(run, row, statistics.cases, now),
@@ -322,28 +317,6 @@ _BAR_TEXT: dict[str, Callable[[float], str]] = {
     "maxCostUsd": format_usd,
     "maxP95LatencyMs": milliseconds_text,
 }
-
-
-async def _safety(store: Store, run: Run, header: EvalHeader, countable: bool) -> SafetyReport:
-    """What the detectors found, and what was not looked for; only the latter for a run too large for a request."""
-    if not countable:
-        return SafetyFold((), policy=header.policy).report()
-    return (await fold_safety(store, run, _Everything(), header.policy)).report()
-
-
-def _findings(safety: SafetyReport) -> tuple[FindingCount, ...]:
-    return tuple(
-        FindingCount(kind=kind.kind, severity=kind.severity, count=kind.found)
-        for kind in safety.kinds
-        if kind.found
-    )
-
-
-class _Everything:
-    """Contains every task."""
-
-    def __contains__(self, task: object) -> bool:
-        return True
 
 
 def _unmeasured(run: Run, row: RunRow) -> Unmeasured:

@@ -290,8 +290,14 @@ export function reasonsOf(trial: TrialDetail): string[] {
     .map((check) => `${check.title}: ${check.reason}`);
   const own = [...checks, ...unmet];
   const error = trial.error && !own.some((reason) => reason.includes(trial.error ?? "")) ? [trial.error] : [];
-  const found = trial.findings?.filter((one) => one.severity === "high" || one.severity === "critical").map((one) => `found ${one.kind} (${one.severity})`) ?? [];
+  const found = trial.findings?.filter((one) => one.severity === "high" || one.severity === "critical").map(findingText) ?? [];
   return [...error, ...own, ...new Set(found)];
+}
+
+/** `prompt-injection (high): rule canary`, as the table of cases says it. */
+function findingText({ kind, severity, detail }: NonNullable<TrialDetail["findings"]>[number]): string {
+  const rule = (detail as { rule?: unknown } | null | undefined)?.rule;
+  return `${kind} (${severity})${typeof rule === "string" && rule ? `: rule ${rule}` : ""}`;
 }
 
 /** The check that the agent completed its work. The error of the agent says more. */

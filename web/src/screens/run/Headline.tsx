@@ -15,6 +15,7 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
       <VerdictCard overview={overview} />
       <div className="headline-third">
         <dl className="headline-numbers">
+          {overview.attack && <AttackNumber attack={overview.attack} />}
           <CostNumber overview={overview} />
           <LatencyNumber overview={overview} />
           {overview.findings && <FindingsNumber findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} onFilter={onFilter} />}
@@ -23,6 +24,7 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
         </dl>
         {reportSource() === null && overview.run.counts !== null && <Distributions run={overview.run.runId} version={overview.progress === null ? overview.run.version : ""} />}
       </div>
+      {overview.findings && overview.findings.length > 0 && <KindTable findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} />}
     </section>
   );
 }
@@ -170,11 +172,9 @@ interface Findings {
 
 function FindingsNumber({ findings, notLookedFor, onFilter }: Findings) {
   const total = findings.reduce((sum, one) => sum + one.count, 0);
-  const ordered = [...findings].filter((one) => one.count > 0).sort((a, b) => SEVERITY.indexOf(a.severity) - SEVERITY.indexOf(b.severity));
-  const found = ordered.map((one) => `${one.kind} ${one.count} (${one.severity})`);
-  const missing = notLookedFor.map((one) => `${one.kind}: not looked for (${one.reason})`);
+  const missing = findings.length > 0 ? [] : notLookedFor.map((one) => `${one.kind}: not looked for (${one.reason})`);
   return (
-    <HeadlineNumber label="Findings" note={[...found, ...missing].join(", ")}>
+    <HeadlineNumber label="Findings" note={missing.join(", ")}>
       {total === 0 ? (
         "none"
       ) : (
@@ -183,6 +183,66 @@ function FindingsNumber({ findings, notLookedFor, onFilter }: Findings) {
         </button>
       )}
     </HeadlineNumber>
+  );
+}
+
+function AttackNumber({ attack }: { attack: NonNullable<Overview["attack"]> }) {
+  return (
+    <HeadlineNumber label="Attack success" note={`${count(attack.succeeded)} of ${plural(attack.tasks, "task")} with a finding`}>
+      {attack.text} <span className="stat-range">{attack.range}</span>
+    </HeadlineNumber>
+  );
+}
+
+/** Each kind of finding with its severity: of how many tasks, in how many it was found. */
+function KindTable({ findings, notLookedFor }: Pick<Findings, "findings" | "notLookedFor">) {
+  const ordered = [...findings].filter((one) => one.count > 0).sort((a, b) => SEVERITY.indexOf(a.severity) - SEVERITY.indexOf(b.severity) || b.count - a.count);
+  const none = findings.filter((one) => one.count === 0 && one.tasks > 0).map((one) => `${one.kind} (${one.severity})`);
+  const never = findings.filter((one) => one.tasks === 0).map((one) => one.kind);
+  return (
+    <section className="small-table kind-table" aria-label="Kinds of findings" tabIndex={0}>
+      {ordered.length > 0 && <table>
+        <thead>
+          <tr>
+            <th scope="col">Kind</th>
+            <th scope="col">Severity</th>
+            <th scope="col" className="num">
+              Found
+            </th>
+            <th scope="col" className="num">
+              Tasks
+            </th>
+            <th scope="col" className="num">
+              Rate (95%)
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {ordered.map((one) => (
+            <tr key={`${one.kind} ${one.severity}`}>
+              <th scope="row">
+                <VisibleText text={one.kind} />
+              </th>
+              <td>
+                <Chip tone={one.severity === "low" || one.severity === "medium" ? "warn" : "fail"}>{one.severity}</Chip>
+              </td>
+              <td className="num">{count(one.count)}</td>
+              <td className="num">{count(one.tasks)}</td>
+              <td className="num">{one.rateText}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>}
+      <p className="quiet">
+        {[
+          ...(none.length > 0 ? [`Not found: ${none.join(", ")}.`] : []),
+          ...(never.length > 0 ? [`Applies to no task: ${never.join(", ")}.`] : []),
+          ...notLookedFor.map((one) => `${one.kind}: not looked for (${one.reason}).`),
+        ].map((text) => (
+          <VisibleText key={text} text={`${text} `} />
+        ))}
+      </p>
+    </section>
   );
 }
 

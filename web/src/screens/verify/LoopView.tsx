@@ -4,9 +4,9 @@ import { ContentView } from "~/content/ContentView";
 import { textOf } from "~/content/shapes";
 import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress } from "~/state/address";
-import { Button, Chip, format, Notice, Tag, VisibleText } from "~/ui";
+import { Button, Chip, format, Notice, Tag, type Tone, VisibleText } from "~/ui";
 import { Respond } from "./Respond";
-import { deadlineText, failureText, MEANING, TURN_STATE, VERDICT } from "./words";
+import { answerWord, deadlineText, failureText, meaningOf, TURN_STATE, VERDICT } from "./words";
 
 /** A verifier loop turn by turn, and the question that waits for a person. */
 export function LoopView({ log }: { log: TurnLog }) {
@@ -52,7 +52,7 @@ export function LoopView({ log }: { log: TurnLog }) {
 }
 
 function OpenQuestion({ run, question, turn }: { run: string; question: TurnQuestion; turn: LoopTurn }) {
-  const meaning = MEANING[question.about] ?? { title: "An approval is needed", accept: "The run continues.", reject: "The run ends as failed." };
+  const meaning = meaningOf(question.about);
   const rejecting = turn.verdicts.filter((verdict) => verdict.verdict !== "pass");
   const subject = subjectOf(question);
   return (
@@ -60,7 +60,7 @@ function OpenQuestion({ run, question, turn }: { run: string; question: TurnQues
       <div className="row wrap">
         <h2>{meaning.title}</h2>
         <span className="grow" />
-        {question.deadline && <span className="faint">{deadlineText(question.deadline)} left; without an answer it is rejected</span>}
+        {question.deadline && <span className="faint">{deadlineText(question.deadline)} left; without an answer: {meaning.rejectLabel.toLowerCase()}</span>}
       </div>
       {subject !== undefined && <ContentView value={subject} label="What you decide about" />}
       {rejecting.map((verdict, index) => (
@@ -74,6 +74,8 @@ function OpenQuestion({ run, question, turn }: { run: string; question: TurnQues
         actions={question.actions}
         accept={meaning.accept}
         reject={meaning.reject}
+        acceptLabel={meaning.acceptLabel}
+        rejectLabel={meaning.rejectLabel}
         question={question.about === "question"}
         editable={question.actions.includes("edit-accept") ? subject : undefined}
       />
@@ -135,9 +137,9 @@ function Turn({ turn, before }: { turn: LoopTurn; before: LoopTurn | undefined }
       ))}
       {turn.questions.filter((question) => question.action !== null).map((question) => (
         <p key={question.at} className="verify-answer">
-          <Chip tone={question.action === "accept" || question.action === "edit-accept" || question.action === "answer" ? "pass" : "fail"}>{answerWord(question)}</Chip>
+          <Chip tone={answerTone(question)}>{answerWord(question.action, question.about)}</Chip>
           <span className="quiet">
-            {MEANING[question.about]?.title ?? "An approval was needed"}
+            {meaningOf(question.about).title}
             {question.answeredBy ? `; answered by ${question.answeredBy}` : ""}
             {question.answeredAt ? `, ${format.ago(question.answeredAt)}` : ""}
           </span>
@@ -147,9 +149,9 @@ function Turn({ turn, before }: { turn: LoopTurn; before: LoopTurn | undefined }
   );
 }
 
-function answerWord(question: TurnQuestion): string {
-  const words: Record<string, string> = { accept: "Accepted", "edit-accept": "Accepted as changed", reject: "Rejected", timeout: "No answer in time", answer: "Answered" };
-  return words[question.action ?? ""] ?? question.action ?? "";
+function answerTone({ action, about }: TurnQuestion): Tone {
+  if (action === "accept" && about === "retry") return "mute"; // another turn is no success
+  return action === "accept" || action === "edit-accept" || action === "answer" ? "pass" : "fail";
 }
 
 function Verdict({ verdict }: { verdict: TurnVerdict }) {

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getDeployments, getEvents, type RunEvent, type RunSnapshot } from "~/api/decisions";
 import { formatAddress } from "~/state/address";
 import { Chip, ErrorState, format, Loading, Notice, type Tone, VisibleText } from "~/ui";
+import { Evidence } from "./Evidence";
 import { Respond } from "./Respond";
 import { deadlineText } from "./words";
 
@@ -53,12 +54,14 @@ export function PromotionView({ run }: { run: RunSnapshot }) {
             {request.required > 1 ? `${granted.length} of ${request.required} approvals so far.` : "One approval applies it."}
             {request.approvers.length > 0 && ` Approvers: ${request.approvers.join(", ")}.`} The evidence is checked again when it is applied.
           </p>
+          {request.evalRunId && <Evidence run={request.evalRunId} active={active} />}
           <Respond
             key={granted.length}
             run={run.runId}
             node="approval"
             actions={["accept", "reject"]}
             acceptLabel="Approve"
+            rejectLabel="Reject"
             accept={`${request.version} becomes ${request.toState || "the next state"}${request.channel ? ` on ${request.channel}` : ""}.`}
             reject="The record stays as it is, and this request ends."
             reasons

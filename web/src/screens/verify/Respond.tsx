@@ -9,8 +9,8 @@ interface Props {
   run: string;
   node: string;
   actions: readonly string[];
-  acceptLabel?: string;
-  rejectLabel?: string;
+  acceptLabel: string;
+  rejectLabel: string;
   accept: string; // what it does
   reject: string;
   /** A text answer, in place of accept and reject. */
@@ -76,11 +76,11 @@ export function Respond(props: Props) {
         <>
           <dl className="verify-meanings">
             <div>
-              <dt>{props.acceptLabel ?? "Accept"}</dt>
+              <dt>{props.acceptLabel}</dt>
               <dd>{props.accept}</dd>
             </div>
             <div>
-              <dt>{props.rejectLabel ?? "Reject"}</dt>
+              <dt>{props.rejectLabel}</dt>
               <dd>{props.reject}</dd>
             </div>
           </dl>
@@ -98,15 +98,15 @@ export function Respond(props: Props) {
           )}
           <div className="row wrap">
             <Button kind="primary" icon="check" disabled={busy || !allowed} onClick={() => send("accept")}>
-              {props.acceptLabel ?? "Accept"}
+              {props.acceptLabel}
             </Button>
             {actions.includes("edit-accept") && (
               <Button disabled={busy || !allowed} onClick={() => send("edit-accept")}>
-                Accept as changed
+                Carry out as changed
               </Button>
             )}
             <Button kind="danger" icon="close" disabled={busy || !allowed} onClick={() => send("reject")}>
-              {props.rejectLabel ?? "Reject"}
+              {props.rejectLabel}
             </Button>
             {props.override && (
               <Button disabled={busy || !allowed} onClick={() => send("override")}>

@@ -11,35 +11,60 @@ export function deadlineText(deadline: string | null | undefined, now = Date.now
 
 interface Meaning {
   title: string;
-  accept: string;
+  accept: string; // what it does
   reject: string;
+  acceptLabel: string;
+  rejectLabel: string;
 }
 
+const END = "End as failed";
+
 /** What a person decides, and what each answer does. */
-export const MEANING: Record<string, Meaning> = {
+const MEANING: Record<string, Meaning> = {
   retry: {
     title: "A critic rejects this result",
     accept: "The actor gets another turn. The rejected result is never committed.",
     reject: "The run ends as failed.",
+    acceptLabel: "Let it try again",
+    rejectLabel: END,
   },
   result: {
     title: "The confidence in this result is below its floor",
     accept: "The result is committed.",
     reject: "The run ends as failed.",
+    acceptLabel: "Commit the result",
+    rejectLabel: END,
   },
   decision: {
     title: "The supervisor is unsure about its decision",
     accept: "The decision is carried out.",
     reject: "The run ends as failed.",
+    acceptLabel: "Carry it out",
+    rejectLabel: END,
   },
   outputs: {
     title: "A child run has outputs to merge",
     accept: "The outputs are merged.",
     reject: "The outputs are dropped.",
+    acceptLabel: "Merge the outputs",
+    rejectLabel: "Drop the outputs",
   },
-  question: { title: "An agent asks a question", accept: "", reject: "" },
-  gate: { title: "An approval is needed", accept: "The run continues.", reject: "The run ends as failed." },
+  question: { title: "An agent asks a question", accept: "", reject: "", acceptLabel: "", rejectLabel: "" },
 };
+
+/** An approval that no other entry describes. */
+const GATE: Meaning = { title: "An approval is needed", accept: "The run continues.", reject: "The run ends as failed.", acceptLabel: "Let it continue", rejectLabel: END };
+
+export function meaningOf(about: string): Meaning {
+  return MEANING[about] ?? GATE;
+}
+
+/** The answer that a person gave, in the words of the button. */
+export function answerWord(action: string | null, about: string): string {
+  const { acceptLabel, rejectLabel } = meaningOf(about);
+  const words: Record<string, string> = { accept: acceptLabel, "edit-accept": "Carry out as changed", reject: rejectLabel, timeout: "No answer in time", answer: "Answered" };
+  return words[action ?? ""] ?? action ?? "";
+}
 
 export const TURN_STATE: Record<LoopTurn["state"], [Tone, string]> = {
   working: ["live", "Working"],

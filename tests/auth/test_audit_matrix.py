@@ -109,6 +109,8 @@ ROWS = {
     "getRunOverview": (None, [("run.read", "run")]),
     "getRunSlices": (None, [("run.read", "run")]),
     "getRunDistributions": (None, [("run.read", "run")]),
+    "getReview": (None, [("run.read", "run")]),
+    "drawReview": ({}, [("run.read", "run")]),
     "queryCases": ({}, [("run.read", "run")]),
     "gateRun": ({}, [("run.read", "run")]),
     "registerAgent": ({"url": "http://127.0.0.1:9/agent"}, [("agent.register", REGISTERED)]),

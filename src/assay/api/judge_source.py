@@ -1,26 +1,25 @@
 """The judged cases of results in any form, with the labels of people: for `assay judge` and `assay.judge_check`."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND as AGENT_EVAL
-from assay.agenteval.results.judge_labels import read_judged, read_panel
 from assay.api.sources import Results, open_sources
-from assay.comparison.judged_results import ANNOTATIONS, JudgedResults
-from assay.comparison.labels import LabelSource, corrections, is_absent, read_verdict
+from assay.comparison.judged_results import JudgedResults
+from assay.comparison.labels import LabelSource, is_absent, read_verdict
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import RunSource, StoredSource
+from assay.comparison.stored_judges import JudgeChoice, read_stored_judge
 from assay.comparison.stored_runs import require_comparable
 from assay.errors import UsageError
 from assay.errors.door import place_of
 from assay.ports import Run, Store
 from assay.protocol.json_types import preview
 from assay.results.judge_check import Category, JudgedCase, JudgedCases, JudgeReport, PanelReport, check_judge
-from assay.results.judge_samples import recorded_sample
-from assay.runs.annotations import annotations, case_corrections
+from assay.runs.annotations import annotations
 
 
 class JudgeQuery(Struct, frozen=True, kw_only=True):
@@ -71,15 +70,14 @@ class JudgeSource:
             self.partial = (await self._source.scores(ReadOptions())).incomplete
             return await self._read_results(labels, seed)
         store, run = self.stored
-        if run.kind == AGENT_EVAL:
-            judged = await read_judged(store, run)
-            return self._with_other_labels(judged), await read_panel(store, run)
-        notes = await annotations(store, run)
-        sample = recorded_sample(notes)
-        judged, panel = await self._read_results(
-            labels or [corrections(ANNOTATIONS, case_corrections(notes))], seed if sample is None else None
-        )
-        return judged if sample is None else msgspec.structs.replace(judged, sample=sample), panel
+        choice = JudgeChoice(labels=labels, check=self._query.check, bar=self._query.bar, seed=seed)
+        found = await read_stored_judge(store, run, await annotations(store, run), self._feed, choice)
+        judged = self._with_other_labels(found.judged) if run.kind == AGENT_EVAL else found.judged
+        return judged, found.panel
+
+    async def _feed(self, use: Callable[[bytes], None]) -> None:
+        async for _, line in self.lines():
+            use(line)
 
     def lines(self) -> AsyncIterator[tuple[str, bytes]]:
         return self._source.lines()

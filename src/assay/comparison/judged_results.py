@@ -14,6 +14,7 @@ import msgspec
 from assay.checks import JUDGE_TYPES
 from assay.comparison.labels import (
     LabelSource,
+    about_check,
     is_absent,
     number_in,
     read_category,
@@ -60,17 +61,24 @@ class JudgedResults:
     Collects the answers of judges and the labels of cases line by line.
 
     `check` names the check that is held against the labels, or `CHECK:MEMBER` a member of its answer. Without it, the
-    results must have one judge. `bar`: numbers from it on are a pass, in labels and in answers without a pass or fail.
+    results must have one judge, or `first` takes the first of several. `bar`: numbers from it on are a pass, in labels
+    and in answers without a pass or fail.
     """
 
     def __init__(
-        self, sources: Sequence[LabelSource], *, check: str | None = None, bar: float | None = None
+        self,
+        sources: Sequence[LabelSource],
+        *,
+        check: str | None = None,
+        bar: float | None = None,
+        first: bool = False,
     ) -> None:
-        self._sources, self._bar = sources, bar
+        self._sources, self._bar, self._first = sources, bar, first
         self._check, _, self._member = (check or "").partition(":")
         self._answers: dict[str, dict[str, _Answer]] = {}  # by check and case
         self._labels: dict[str, list[list[Any]]] = {}  # by case: for each annotator, those of its trials
         self._checks: dict[str, None] = {}
+        self._judges: dict[str, None] = {}
         self._members: dict[str, None] = {}
         self._reads_output = any(source.reads_output for source in sources)
 
@@ -85,6 +93,8 @@ class JudgedResults:
         note_members(line.case, self._members)
         for label, check in _labelled_checks(line.check_results):
             self._checks.setdefault(label)
+            if check.check_type in JUDGE_TYPES:
+                self._judges.setdefault(label)
             if (
                 label == self._check
                 or check.check_type == self._check
@@ -112,6 +122,11 @@ class JudgedResults:
             return None
         return score if (passed := check.passed) is None else passed
 
+    @property
+    def judges(self) -> list[str]:
+        """The checks that ask a judge."""
+        return list(self._judges)
+
     def judged(self, seed: int | None = None) -> JudgedCases:
         """
         The cases of the judge, with the labels of people.
@@ -126,7 +141,7 @@ class JudgedResults:
         if not measured:
             raise InvalidRequest(self._no_answer(label, answers))
         as_text = any(self._is_text(value) for answer in measured.values() for value in answer.values)
-        cases = [self._case(id, answer, as_text) for id, answer in measured.items()]
+        cases = [self._case(label, id, answer, as_text) for id, answer in measured.items()]
         judged = JudgedCases(
             cases=[case for case in cases if case is not None],
             judge=label + (f":{self._member}" if self._member else ""),
@@ -150,7 +165,7 @@ class JudgedResults:
 
     def _judge(self) -> str:
         names = list(self._answers)
-        if len(names) == 1:
+        if len(names) == 1 or (names and self._first):
             return names[0]
         if not self._labels:
             raise InvalidRequest("nothing can be checked: there are no results")
@@ -188,7 +203,7 @@ class JudgedResults:
             )
         return number is None or self._bar is None
 
-    def _case(self, id: str, answer: _Answer, as_text: bool) -> JudgedCase | None:
+    def _case(self, check: str, id: str, answer: _Answer, as_text: bool) -> JudgedCase | None:
         """None: the trials have different answers, so the case has none."""
         values = [self._category(value, as_text, "") for value in answer.values]
         verdict = _folded(values)
@@ -196,8 +211,9 @@ class JudgedResults:
             return None
         labels: list[Category | None] = []
         scores: list[float] = []
-        for source, given in zip(self._sources, self._labels[id], strict=True):
+        for source, values_given in zip(self._sources, self._labels[id], strict=True):
             place = f"{source.place}, the case {preview(id)}"
+            given = [about_check(value, check) for value in values_given]
             present = [self._category(value, as_text, place) for value in given if not is_absent(value)]
             labels.append(_folded(present) if len(present) == len(given) else None)
             numbers = [number for value in given if (number := number_in(value)) is not None]
@@ -225,7 +241,7 @@ class JudgedResults:
     def _require_labels(self) -> None:
         """Refuse an annotator without a label for any case: it is a wrong name, or a file of other cases."""
         for at, source in enumerate(self._sources):
-            if source.name == ANNOTATIONS or any(
+            if source.stored or any(
                 not is_absent(value) for labels in self._labels.values() for value in labels[at]
             ):
                 continue
@@ -249,9 +265,6 @@ def judge_check(
     for place, line in lines:
         results.add(line, place)
     return results.check(seed)
-
-
-ANNOTATIONS = "people"  # the name of the labels that `assay annotate` stored with a run
 
 
 def _labelled_checks(checks: Sequence[CheckLine]) -> Iterable[tuple[str, CheckLine]]:

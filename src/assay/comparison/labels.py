@@ -17,6 +17,7 @@ from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.foreign_values import plain_value
 from assay.protocol.json_types import JSON, is_object, preview
 from assay.results.slices import Dimension, read_dimension
+from assay.runs.labels import PersonLabel
 
 PASS_WORDS = ("pass", "passed", "true", "yes", "y", "1", "good", "correct", "ok")
 FAIL_WORDS = ("fail", "failed", "false", "no", "n", "0", "bad", "incorrect", "wrong")
@@ -40,6 +41,7 @@ class LabelSource(Struct, frozen=True):
     dimension: Dimension | None = None
     by_id: Mapping[str, Any] | None = None
     in_memory: bool = False  # the name is a place of its own, such as `labels[1]`
+    stored: bool = False  # people stored them with the run, and may have none for this judge
 
     def value(self, context: JSON) -> Any:
         """The label of a case as it was given; None without one."""
@@ -160,9 +162,23 @@ def _columns(item: SourceItem, row: JSON, column: str | None) -> tuple[str, str]
     )
 
 
-def corrections(name: str, corrected: Mapping[str, ScoreCorrection]) -> LabelSource:
-    """The corrections of cases that people stored with a run."""
-    return LabelSource(name, by_id=corrected)
+ANNOTATIONS = "people"  # the name of the labels that are stored with a run, if one person gave them
+
+
+def stored_labels(people: Mapping[str, Mapping[str, PersonLabel]]) -> list[LabelSource]:
+    """The labels that people stored with a run, an annotator for each person."""
+    if len(people) < 2:
+        labels = {case: label for own in people.values() for case, label in own.items()}
+        return [LabelSource(ANNOTATIONS, by_id=labels, stored=True)]
+    return [LabelSource(person, by_id=labels, stored=True) for person, labels in people.items()]
+
+
+def about_check(value: Any, check: str) -> Any:
+    """The label of a case as far as it is about this check."""
+    if not isinstance(value, PersonLabel):
+        return value
+    opinion = value.about(check)
+    return None if opinion is None else opinion.correction
 
 
 def is_absent(value: Any) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from itertools import combinations
 
+import msgspec
 from msgspec import Struct
 
 from assay.protocol.json_types import is_list, is_object
@@ -196,6 +197,25 @@ def check_judge(judged: JudgedCases, panel: PanelReport | None = None) -> JudgeR
         score=None if why else _corrected_score(judged, drawn),
         panel=panel,
     )
+
+
+def labelled_part(judged: JudgedCases) -> JudgedCases:
+    """
+    The cases with the part of the sample that is labelled: the first cases of the draw, up to one without a label.
+
+    They are a draw of their own, so that the corrected mean is known while people are at work.
+    """
+    if judged.sample is None:
+        return judged
+    drawn = judged.sample_cases()
+    first = next((at for at, case in enumerate(drawn) if not case.is_labelled), len(drawn))
+    sample = JudgeSample(
+        seed=judged.sample.seed,
+        drawn=first,
+        judged=judged.sample.judged,
+        probability=first / max(1, judged.sample.judged),
+    )
+    return msgspec.structs.replace(judged, sample=sample if first else None)
 
 
 def _why_uncorrected(judged: JudgedCases, drawn: Sequence[JudgedCase], unlabelled: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import UsageError
+from assay.errors.door import hint_of
 from assay.ports import Run, Store
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Annotation, AnnotationCreate, Signal
@@ -38,14 +39,20 @@ def draw_sample(judged: JudgedCases, count: int, seed: int) -> JudgedCases:
 
 
 async def record_sample(
-    store: Store, run: Run, judged: JudgedCases, count: int, seed: int, now: datetime
+    store: Store,
+    run: Run,
+    judged: JudgedCases,
+    count: int,
+    seed: int,
+    now: datetime,
+    principal: str = HOST,
 ) -> JudgedCases:
     """Draw and record a sample. A second one must contain the first, so it has the same seed."""
     before, with_sample = judged.sample, draw_sample(judged, count, seed)
     if before is not None and before.seed != seed:
         raise UsageError(
             f"{run.id} has a sample with the seed {before.seed}: labels of two seeds have no known probability; "
-            f"use --seed {before.seed}"
+            f"use {hint_of('seed', str(before.seed))}"
         )
     if before is not None and count < before.drawn:
         raise UsageError(
@@ -54,5 +61,5 @@ async def record_sample(
     if with_sample.sample != before:
         signal = Signal(kind="label", label=SAMPLE)
         create = AnnotationCreate(signal=signal, note=msgspec.json.encode(with_sample.sample).decode())
-        await annotate(store, run, create, HOST, now, redact_text)
+        await annotate(store, run, create, principal, now, redact_text)
     return with_sample

@@ -14,59 +14,78 @@ from assay.agenteval.scoring.scoring import bar_of
 from assay.checks.safety.safety_judge import MEMBERS, SafetyJudge, jailbreak_severity
 from assay.errors import UsageError
 from assay.ports import Run, Store
-from assay.protocol.annotations import ScoreCorrection
+from assay.protocol.annotations import Annotation, ScoreCorrection
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored
 from assay.protocol.json_types import JSON, is_object
 from assay.results.judge_check import JudgedCase, JudgedCases, PanelReport, panel_votes
 from assay.results.judge_samples import recorded_sample
-from assay.runs.annotations import annotations, effective
+from assay.runs.labels import PersonLabel, people_labels
 from assay.runs.log_reader import read_chunks, read_events
 from assay.stats.judge_agreement import krippendorff_alpha
 
 
-async def read_judged(store: Store, run: Run) -> JudgedCases:
+async def read_judged(store: Store, run: Run, notes: Sequence[Annotation]) -> JudgedCases:
     """
     The tasks that a judge scored, with the labels of people and the recorded sample.
 
     These are the rubrics. In a run without rubrics they are the tasks that the safety judge answered for: one passed if
     it found nothing.
     """
-    report, notes = await report_of(store, run), await annotations(store, run)
+    report = await report_of(store, run)
     if run.ended is None:
         raise UsageError(f"{run.id} is {run.status}: expected a run that has ended")
-    corrections, scored = effective(notes), await _scored(store, run)
+    people, scored = people_labels(notes, lambda note: note.target.event_id), await _scored(store, run)
     rubrics = {task.task_id for task in report.tasks if task.kind == "rubric" and task.score is not None}
     safe = {} if rubrics else (await read_verdicts(store, run)).safe
     tasks: list[JudgedCase] = []
     for task in report.tasks:
-        correction = corrections.get(scored.get(task.task_id, ""))
+        event = scored.get(task.task_id, "")
+        labels = [_label(own[event]) if event in own else None for own in people.values()] or [None]
         if task.task_id in rubrics:
-            tasks.append(_judged(task, task.score or 0.0, task.passed is True, correction, report.pass_score))
+            tasks.append(_judged(task, task.score or 0.0, task.passed is True, labels, report.pass_score))
         elif task.task_id in safe:
             verdict = safe[task.task_id]
-            tasks.append(_judged(task, float(verdict), verdict, correction, report.pass_score))
+            tasks.append(_judged(task, float(verdict), verdict, labels, report.pass_score))
     if not tasks:
         raise UsageError(
             f"{run.id} has no task that a judge scored; a judge scores rubrics, and answers in the mode adversarial"
         )
     unscored = sum(task.kind == "rubric" and task.score is None for task in report.tasks)
-    return JudgedCases(cases=tasks, sample=recorded_sample(notes), unmeasured=unscored, noun="task")
+    names = tuple(people) if len(people) > 1 else ("people",)
+    return JudgedCases(
+        cases=tasks, annotators=names, sample=recorded_sample(notes), unmeasured=unscored, noun="task"
+    )
+
+
+def _label(label: PersonLabel) -> ScoreCorrection | None:
+    """What a person says about a task, which has one judge."""
+    opinion = label.whole or next(iter(label.checks.values()), None)
+    return None if opinion is None else opinion.correction
 
 
 def _judged(
-    task: TaskReport, score: float, passed: bool, correction: ScoreCorrection | None, pass_score: float
+    task: TaskReport,
+    score: float,
+    passed: bool,
+    labels: Sequence[ScoreCorrection | None],
+    pass_score: float,
 ) -> JudgedCase:
-    human_score = human_passed = None
-    if correction is not None:
-        human_score = None if correction.score is UNSET else correction.score
-        if correction.passed is not UNSET:
-            human_passed = correction.passed
-        elif human_score is not None:
-            human_passed = human_score >= bar_of(task.kind, pass_score)
+    scores = [one.score for one in labels if one is not None and one.score is not UNSET]
+    bar = bar_of(task.kind, pass_score)
     return JudgedCase(
-        id=task.task_id, verdict=passed, score=score, labels=(human_passed,), human_score=human_score
+        id=task.task_id,
+        verdict=passed,
+        score=score,
+        labels=tuple(None if one is None else _verdict(one, bar) for one in labels),
+        human_score=fsum(scores) / len(scores) if scores else None,
     )
+
+
+def _verdict(label: ScoreCorrection, bar: float) -> bool | None:
+    if label.passed is not UNSET:
+        return label.passed
+    return None if label.score is UNSET else label.score >= bar
 
 
 async def _scored(store: Store, run: Run) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any
 from assay.serve.overview import (
     case_list,
     case_reader,
+    review,
     run_distributions,
     run_history,
     run_list,
@@ -15,6 +16,7 @@ from assay.serve.overview import (
 from assay.serve.overview.case_list import query_cases
 from assay.serve.overview.case_reader import read_case, search_cases
 from assay.serve.overview.gate import gate_run, gate_schemas
+from assay.serve.overview.review import draw_review, get_review
 from assay.serve.overview.run_distributions import get_distributions
 from assay.serve.overview.run_history import query_history
 from assay.serve.overview.run_list import query_runs, watch_runs
@@ -121,6 +123,33 @@ OVERVIEW = [
     ),
     RouteSpec(
         method="GET",
+        path=f"{RUNS}/{{run_id}}/review",
+        endpoint=get_review,
+        scope="",
+        id="getReview",
+        summary="Get the cases that people review to check a judge, with their answers, agreement and corrected rate",
+        parameters=(
+            Parameter(
+                "check", {"type": "string"}, "The check that is reviewed; else the first that asks a judge."
+            ),
+        ),
+        responses={200: ResponseSpec("The review.", "Review")},
+        errors=(501,),
+    ),
+    RouteSpec(
+        method="POST",
+        path=f"{RUNS}/{{run_id}}/review",
+        endpoint=draw_review,
+        scope="",
+        id="drawReview",
+        summary="Draw judged cases for people to review, as `assay judge sample` does",
+        body="SampleRequest",
+        optional=True,
+        responses={201: ResponseSpec("The review with its sample.", "Review")},
+        errors=(501,),
+    ),
+    RouteSpec(
+        method="GET",
         path="/v1/host/assay/traces/{project}/windows",
         endpoint=get_windows,
         scope="evaluations:read",
@@ -157,6 +186,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     "ChangesQuery": {"since": "2026-07-01T12:00:00Z", "waitSeconds": 0},
     "HistoryQuery": {"name": "support", "kind": "evaluation", "limit": 20},
     "GateRequest": {"policy": {"preset": "strict", "min_mean": 0.9}},
+    "SampleRequest": {"count": 30, "seed": 7},
     "SearchBody": {"text": "refund", "in": ["output", "reason"], "limit": 20},
 }
 
@@ -179,6 +209,8 @@ def overview_schemas() -> dict[str, Any]:
             run_history.RunHistory,
             run_distributions.RunDistributions,
             trace_windows.WindowsAnswer,
+            review.Review,
+            review.SampleRequest,
         )
     )
     schemas |= gate_schemas()

@@ -16,7 +16,7 @@ from assay.cases.case_search import results_total, results_with_id
 from assay.comparison.stored_judges import JudgeChoice, StoredJudge, read_stored_judge
 from assay.comparison.stored_runs import require_comparable, result_lines
 from assay.concurrency.threads import in_thread
-from assay.errors import InvalidRequest, Problem
+from assay.errors import InvalidRequest, Problem, UsageError
 from assay.errors.storage import Erased
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run, Store
@@ -96,19 +96,21 @@ class ReviewNumbers(Struct, frozen=True, kw_only=True, rename="camel"):
 class Review(Struct, frozen=True, kw_only=True):
     """
     `judges` are the checks of an evaluation that ask a judge, `judge` the one of this answer. `numbers` correct the rate
-    with the first drawn cases that are labelled. `rows` are the lines of `assay judge check`.
+    with the first drawn cases that are labelled. `rows` are the lines of `assay judge check`. `why`: the run has no
+    judge.
     """
 
-    noun: str
-    judge: str
-    judges: list[str]
-    judged: int
     you: str
-    people: list[str]
-    sample: ReviewSample | None
-    cases: list[ReviewCase]
-    numbers: ReviewNumbers
-    rows: list[tuple[str, str]]
+    noun: str = "case"
+    judge: str = ""
+    judges: list[str] = []
+    judged: int = 0
+    people: list[str] = []
+    sample: ReviewSample | None = None
+    cases: list[ReviewCase] = []
+    numbers: ReviewNumbers | None = None
+    rows: list[tuple[str, str]] = []
+    why: str = ""
 
 
 _sample = msgspec.json.Decoder(SampleRequest).decode
@@ -119,9 +121,9 @@ async def get_review(call: HttpRequest) -> Response:
     params = call.query("check")
     run = await _reviewed(call)
     await call.audit_read(run)
-    notes = await annotations(call.server.store, run)
+    notes, check = await annotations(call.server.store, run), params.get("check")
     with words_of_requests():
-        judge = await _judge(fep_of(call).evaluations, run, notes, params.get("check"))
+        judge = await _judge(fep_of(call).evaluations, run, notes, check)
         return answer(await review_of(call.server.store, run, notes, judge, call.principal.id))
 
 
@@ -136,6 +138,8 @@ async def draw_review(call: HttpRequest) -> Response:
     check = None if body.check is UNSET else body.check
     with words_of_requests():
         judge = await _judge(fep_of(call).evaluations, run, await annotations(store, run), check)
+        if isinstance(judge, str):
+            return answer(await review_of(store, run, [], judge, call.principal.id))
         count = min(body.count, len(judge.judged.cases))
         await record_sample(store, run, judge.judged, count, body.seed, now, call.principal.id)
         notes = await annotations(store, run)
@@ -158,13 +162,20 @@ async def _reviewed(call: HttpRequest) -> Run:
 
 async def _judge(
     evaluations: EvaluationService, run: Run, notes: Sequence[Annotation], check: str | None
-) -> StoredJudge:
+) -> StoredJudge | str:
+    """The judge that is reviewed; a text says why there is none."""
+
     async def feed(use: Callable[[bytes], None]) -> None:
         await use_lines(result_lines(evaluations, run), use)
 
     decided = [note for note in notes if not _is_score(note)]
     choice = JudgeChoice(check=check, first=check is None)
-    return await read_stored_judge(evaluations.store, run, decided, feed, choice)
+    try:
+        return await read_stored_judge(evaluations.store, run, decided, feed, choice)
+    except UsageError as none:
+        if check is not None:
+            raise
+        return str(none)
 
 
 def _is_score(note: Annotation) -> bool:
@@ -173,9 +184,11 @@ def _is_score(note: Annotation) -> bool:
 
 
 async def review_of(
-    store: Store, run: Run, notes: Sequence[Annotation], judge: StoredJudge, you: str
+    store: Store, run: Run, notes: Sequence[Annotation], judge: StoredJudge | str, you: str
 ) -> Review:
     """What one person sees."""
+    if isinstance(judge, str):
+        return Review(you=you, why=judge)
     judged = judge.judged
     by_event = run.kind == EVAL
     people = list(

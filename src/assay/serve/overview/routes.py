@@ -145,7 +145,10 @@ OVERVIEW = [
         summary="Draw judged cases for people to review, as `assay judge sample` does",
         body="SampleRequest",
         optional=True,
-        responses={201: ResponseSpec("The review with its sample.", "Review")},
+        responses={
+            201: ResponseSpec("The review with its sample.", "Review"),
+            200: ResponseSpec("Nothing was drawn: the run has no judge.", "Review"),
+        },
         errors=(501,),
     ),
     RouteSpec(

@@ -11,7 +11,7 @@ import { changeParams, currentAddress, formatAddress, navigate, useAddress } fro
 import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
 import type { DataTableHandle } from "~/ui/DataTable";
-import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/display";
+import { Empty, ErrorState, isLive, Loading, Notice, StatusChip, Tag } from "~/ui/display";
 import { ago, count, duration, moment, plural } from "~/ui/format";
 
 import { CaseDrawer } from "./CaseDrawer";
@@ -81,6 +81,10 @@ function Elsewhere({ run }: { run: string }) {
   return <Loading label="Opening the run" lines={6} />;
 }
 
+function isScored({ kind }: Overview["run"]): boolean {
+  return kind === "evaluation" || kind === "agent-eval";
+}
+
 function RunHead({ overview: { run, about } }: { overview: Overview }) {
   const report = reportSource();
   const facts = [
@@ -100,7 +104,12 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
         </h1>
         <StatusChip status={run.status} />
         <span className="grow" />
-        {report === null && (run.kind === "evaluation" || run.kind === "agent-eval") && !run.erasedAt && (
+        {report === null && isScored(run) && !run.erasedAt && !isLive(run.status) && (
+          <a className="button" href={formatAddress(`/runs/${encodeURIComponent(run.runId)}/review`)}>
+            Review
+          </a>
+        )}
+        {report === null && isScored(run) && !run.erasedAt && (
           <a className="button" href={formatAddress("/compare", { runs: [run.baselineRunId, run.runId].filter(Boolean).join(",") })}>
             Compare
           </a>

@@ -1,0 +1,47 @@
+/** The order of a review, and its numbers in words. */
+import type { Answer, ReviewCase, ReviewNumbers } from "~/api/review";
+
+/** The place of the first case without an answer of mine, from `after` on and then from the beginning; null: all have one. */
+export function nextOpen(cases: ReviewCase[], after: number): number | null {
+  const order = [...cases.keys()].map((_, at) => (after + at) % cases.length);
+  return order.find((at) => cases[at]?.mine === undefined) ?? null;
+}
+
+/** Where people or the judge disagree, among the cases that I answered. */
+export function disagreements(cases: ReviewCase[]): { at: number; caseId: string; text: string }[] {
+  return cases.flatMap((one, at) => {
+    if (one.mine === undefined) return [];
+    const said = Object.values(one.people ?? {});
+    const people = new Set(said).size > 1;
+    const judge = one.judge !== one.mine;
+    if (!people && !judge) return [];
+    const text = people ? `people differ: ${said.map(answerWord).join(", ")}; judge ${answerWord(one.judge)}` : `you ${answerWord(one.mine)}, judge ${answerWord(one.judge)}`;
+    return [{ at, caseId: one.caseId, text }];
+  });
+}
+
+export function answerWord(answer: Answer | undefined): string {
+  return answer === undefined ? "nothing" : typeof answer === "string" ? answer : answer ? "pass" : "fail";
+}
+
+const fixed = (value: number, digits: number) => value.toFixed(digits).replace("-", "−");
+
+export function kappaText({ kappa, low, high, why, cases }: ReviewNumbers): string {
+  if (cases === 0) return "no answer yet";
+  if (kappa === null) return why;
+  const limits = low === null || high === null ? "" : ` (95% ${fixed(low, 2)}…${fixed(high, 2)})`;
+  return `Cohen's κ ${fixed(kappa, 2)}${limits}`;
+}
+
+export function biasText({ bias, biasLow, biasHigh }: ReviewNumbers): [string, string] {
+  if (bias === null || biasLow === null || biasHigh === null) return ["–", "not known yet"];
+  const side = bias > 0 ? "the judge passes more than people" : bias < 0 ? "the judge passes fewer than people" : "as many passes";
+  return [`${bias > 0 ? "+" : ""}${fixed(bias, 3)}`, `95% ${fixed(biasLow, 3)}…${fixed(biasHigh, 3)}: ${side}`];
+}
+
+export function rateText(numbers: ReviewNumbers): [string, string] {
+  const { rate, rateLow, rateHigh, rateLabels, rateWhy, judgedRate } = numbers;
+  const judge = judgedRate === null ? "" : `${fixed(judgedRate, 3)} by the judge`;
+  if (rate === null || rateLow === null || rateHigh === null) return ["–", [judge, rateWhy].filter(Boolean).join("; ")];
+  return [fixed(rate, 3), `95% ${fixed(rateLow, 3)}…${fixed(rateHigh, 3)}, by the first ${rateLabels} drawn; ${judge}`];
+}

@@ -63,6 +63,36 @@ def test_a_slice_has_its_rate_and_its_difference_to_the_rest(client, run):
     assert {one["name"] for one in slices(client, run, "$.output.metadata.model")["slices"]} == {"m-0", "m-1"}
 
 
+def test_the_pass_rate_of_each_check_is_a_slice(client, run):
+    found = slices(client, run, "check")
+    assert found["slices"] == [{"name": "exact_match", "cases": 20, "rate": "60.0% (38.7–78.1%)"}]
+
+
+def test_differences_of_many_slices_are_adjusted_for_their_number(client):
+    """Of twenty groups of ten, one is worse by chance: it is not called so among twenty, and alone it is."""
+    cases = [{"id": f"c{at}", "input": "?", "metadata": {"group": f"g{at % 20}"}} for at in range(200)]
+    outputs = [{"value": "a" if at % 20 or at > 100 else "b"} for at in range(200)]
+    check = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "a"}}
+    many = {"test_cases": cases, "outputs": outputs, "checks": [check]}
+    of_many = slices(client, client.post("/v1/evaluate", json=many).json()["evaluation_id"], "group")[
+        "slices"
+    ]
+    first = next(one for one in of_many if one["name"] == "g0")
+    two = [case | {"metadata": {"group": "g0" if at % 20 == 0 else "rest"}} for at, case in enumerate(cases)]
+    of_two = slices(
+        client, client.post("/v1/evaluate", json=many | {"test_cases": two}).json()["evaluation_id"], "group"
+    )["slices"]
+    again = next(one for one in of_two if one["name"] == "g0")
+    width = [
+        float(high) - float(low)
+        for low, high in (
+            one["difference"].replace("−", "-").split("(")[1].rstrip(")").split("…") for one in (first, again)
+        )
+    ]
+    assert width[0] > width[1]
+    assert first["difference"].split(" (")[0] == again["difference"].split(" (")[0]
+
+
 def test_what_the_outputs_cost_is_not_what_the_run_spent(client, run):
     overview = client.get(f"{RUNS}/{run}/overview").json()
     assert (overview["cost"], overview["costParts"]) == (None, {"system": "$2.00"})

@@ -42,7 +42,7 @@ export interface Overview {
   notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
   progress: { done: number; total: number | null; perSecond: number | null; secondsLeft: number | null } | null;
-  effective?: { score: number | null; text: string | null; passed: boolean | null; passedCount: number; corrected: string[] };
+  effective?: { score: number | null; text: string | null; passed: boolean | null; passedCount: number; failedCount: number; corrected: string[] };
   checks: CheckStats[];
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
   slices?: RunSlice[]; // of a report
@@ -88,6 +88,7 @@ export interface CasesQuery {
     positions?: number[];
     caseId?: string[];
     findings?: true;
+    corrected?: true;
     score?: Limits;
     costUsd?: Limits;
     latencyMs?: Limits;
@@ -113,6 +114,7 @@ export interface CaseRow {
   trials: { total: number; passed: number; failed: number; unmeasured: number };
   cells: (CheckCell | null)[];
   findings?: number;
+  effective?: { status: CaseStatus; score: number | null; checks?: Record<string, boolean> }; // with the corrections of people
   preview?: { input: string; output: string; expected: string | null; reason: string | null };
 }
 
@@ -120,6 +122,7 @@ export interface CasesAnswer {
   cases: CaseRow[];
   next?: string;
   counts: CaseCounts & { all: number };
+  effective?: CaseCounts & { all: number; corrected: number }; // with the corrections of people
   matching: number;
   columns: CheckColumn[];
   place?: number;
@@ -191,7 +194,7 @@ export interface CaseDetail {
   memory?: { id: string; content: string }[]; // what the task put into the memory of the agent
   trials: TrialDetail[];
   recorded?: { score: number | null; passed: boolean | null };
-  effective?: { score: number; text: string; passed: boolean; annotationId: string };
+  effective?: { score: number; passed: boolean; annotationId: string; checks?: Record<string, boolean> };
   annotations: Annotation[];
   next: number | null;
   previous: number | null;
@@ -247,8 +250,16 @@ export function cancelRun(run: string, kind: Kind): Promise<unknown> {
   return request(kind === "evaluation" ? `/v1/evaluations/${id}:cancel` : `/v1/runs/${id}/cancel`, { method: "POST", body: {} });
 }
 
+/** A correction of a task, a case or one check of it. `withdrawn`: what was recorded counts again. */
+export interface CorrectionBody {
+  score?: number;
+  passed?: boolean;
+  check?: string;
+  withdrawn?: true;
+}
+
 /** Correct the score of a task or a case. The recorded score stays; the last correction is the effective one. */
-export function correctScore({ run, caseId, eventId }: CaseDetail, correction: { score?: number; passed?: boolean }, note: string): Promise<Annotation> {
+export function correctScore({ run, caseId, eventId }: CaseDetail, correction: CorrectionBody, note: string): Promise<Annotation> {
   const signal = { kind: "correction", correction: JSON.stringify(correction) };
   const [family, target] = run.kind === "evaluation" ? ["evaluations", { nodeId: caseId }] : ["runs", { eventId }];
   return request<Annotation>(`/v1/${family}/${encodeURIComponent(run.runId)}/annotations`, {

@@ -54,6 +54,7 @@ export function pageOf(run: ReportRun, query: CasesQuery): CasesAnswer {
     cases: rows.slice(first, next),
     ...(next < rows.length ? { next: String(next) } : {}),
     counts: run.counts,
+    ...(run.effective ? { effective: run.effective } : {}),
     matching: rows.length,
     columns: run.overview.columns ?? [],
     ...(place < 0 ? {} : { place }),
@@ -67,6 +68,7 @@ function rowsIn(run: ReportRun, filter: NonNullable<CasesQuery["filter"]>): Case
       (filter.positions === undefined || filter.positions.includes(row.position)) &&
       (filter.caseId === undefined || (row.caseId !== null && filter.caseId.includes(row.caseId))) &&
       (filter.findings === undefined || (row.findings ?? 0) > 0) &&
+      (filter.corrected === undefined || row.effective !== undefined) &&
       (filter.check === undefined || (row.cells[filter.check.index]?.[filter.check.outcome ?? "failed"] ?? 0) > 0),
   );
 }

@@ -8,6 +8,7 @@ export interface ReportRun {
   rows: CaseRow[];
   total: number;
   counts: CasesAnswer["counts"]; // of all rows
+  effective?: CasesAnswer["effective"];
   details: Record<string, CaseDetail>;
   slices: RunSlice[];
 }

@@ -162,7 +162,7 @@ async def query_cases(call: HttpRequest) -> Response:
     rows = await case_rows(store, run.id, page.cases, trials, len(labels), previews=previews)
     return answer(
         CasesAnswer(
-            cases=[listed(row, changed) for row in rows],
+            cases=[listed_row(row, changed) for row in rows],
             next=_token(run, after, request) if after < page.matching and page.cases else UNSET,
             counts=counts,
             effective=effective_counts(counts, changed),
@@ -193,7 +193,7 @@ async def corrected_cases(call: HttpRequest, run: Run) -> EffectiveCases:
     )
 
 
-def listed(row: CaseRow, changed: EffectiveCases) -> ListedCase:
+def listed_row(row: CaseRow, changed: EffectiveCases) -> ListedCase:
     members = {name: getattr(row, name) for name in row.__struct_fields__}
     return ListedCase(**members, effective=changed.of(row.position))
 

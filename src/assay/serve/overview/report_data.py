@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.auth.audit import audit_read
 from assay.cases.pages import PageRequest, all_blocks, page_of
@@ -19,9 +19,19 @@ from assay.errors import NotFound
 from assay.fep.records.service import EvaluationService
 from assay.ports import CLOSED, CaseTotals, Run
 from assay.protocol.json_types import is_object
+from assay.runs.annotations import annotations
 from assay.serve.fep.comparison import ComparedCases, read_cases
-from assay.serve.overview.case_list import RowCounts, case_rows, row_counts
+from assay.serve.overview.case_list import (
+    EffectiveCounts,
+    ListedCase,
+    RowCounts,
+    case_rows,
+    effective_counts,
+    listed_row,
+    row_counts,
+)
 from assay.serve.overview.case_reader import case_detail
+from assay.serve.overview.effective import effective_cases
 from assay.serve.overview.report_columns import OtherColumns, other_columns
 from assay.serve.overview.report_slices import (
     WITHOUT_CONTENT,
@@ -49,9 +59,10 @@ class ReportRun(Struct, frozen=True, kw_only=True):
     """One run. `rows` are its first cases, failures first; `details` has the content of cases by their position."""
 
     overview: dict[str, Any]
-    rows: list[CaseRow]
+    rows: list[ListedCase]
     total: int  # rows of cases that have a result
     counts: RowCounts  # of all these rows
+    effective: EffectiveCounts | UnsetType = UNSET  # with the corrections of people
     details: dict[str, Any]
     slices: list[ReportSlice] = []
     columns: OtherColumns = OtherColumns()  # of the first cases that did not pass; without `details` alone
@@ -122,6 +133,7 @@ async def _run(
     for at in range(0, len(page.cases), PREVIEWS):
         some = page.cases[at : at + PREVIEWS]
         rows += await case_rows(store, run.id, some, trials, len(labels), previews=not options.redact)
+    changed = await effective_cases(store, run, await annotations(store, run))
     overview = await read_overview(store, RunRows(store), run, now, feedback=True)
     document = msgspec.json.decode(msgspec.json.encode(overview))
     details: dict[str, Any] = {}
@@ -139,9 +151,10 @@ async def _run(
     counts = await row_counts(store, run, trials, totals)
     return ReportRun(
         overview=document,
-        rows=rows,
+        rows=[listed_row(row, changed) for row in rows],
         total=page.matching,
         counts=counts,
+        effective=effective_counts(counts, changed),
         details=details,
         columns=columns,
     )

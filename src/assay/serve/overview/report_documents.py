@@ -6,6 +6,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import msgspec
+from msgspec import UNSET
 
 from assay.agenteval.planning.run_header import part_text
 from assay.cases.table import CaseRow
@@ -18,6 +19,7 @@ from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text
 from assay.runs.run_names import name_of, other_tags
 from assay.serve.fep.comparison import ComparedCases
+from assay.serve.overview.case_list import ListedCase
 from assay.serve.overview.report_data import LISTED, Report, ReportRun
 from assay.serve.page.built_files import page_folder
 from assay.stats.number_text import case_value
@@ -218,6 +220,13 @@ def _attack(attack: dict[str, Any] | None) -> str:
     return f"{attack['text']} ({attack['range']}): {attack['succeeded']:,} of {attack['tasks']:,} tasks"
 
 
+def _status(row: ListedCase) -> str:
+    """The recorded outcome, and the one of people after it: `failed, corrected: passed`."""
+    words = {"passed": "passed", **STATUS}
+    corrected = "" if row.effective is UNSET else f", corrected: {words[row.effective.status]}"
+    return words[row.status] + corrected
+
+
 def _effective(effective: dict[str, Any] | None) -> str:
     """The score with the corrections of people. The recorded one stands above."""
     if effective is None:
@@ -235,12 +244,12 @@ def _failing(run: ReportRun, *, redacted: bool) -> list[str]:
     total = sum(counts.get(name, 0) for name in STATUS)
     title = f"{total:,} did not pass" if total else ""
     if redacted:
-        rows = [(str(row.position), STATUS[row.status], _number(row.score)) for row in failing]
+        rows = [(str(row.position), _status(row), _number(row.score)) for row in failing]
         return _folded(title, ("position", "outcome", "score"), rows, total)
     lines = _folded(
         title,
         ("case", "outcome", "score", "reason"),
-        [(_name(row), STATUS[row.status], _number(row.score), _part(row, "reason")) for row in failing],
+        [(_name(row), _status(row), _number(row.score), _part(row, "reason")) for row in failing],
         total,
     )
     others = run.columns

@@ -115,9 +115,11 @@ OVERVIEW = [
         endpoint=get_slices,
         scope="",
         id="getRunSlices",
-        summary="Count the cases of a run by tag, member or path, or its failures by their reasons",
+        summary="Count the cases of a run by tag, member, path or check, or its failures by their reasons",
         parameters=(
-            Parameter("by", {"type": "string", "default": "tag"}, "A tag, a member, a path, or `reason`."),
+            Parameter(
+                "by", {"type": "string", "default": "tag"}, "A tag, a member, a path, `check` or `reason`."
+            ),
         ),
         responses={200: ResponseSpec("The slices.", "SlicesAnswer")},
     ),

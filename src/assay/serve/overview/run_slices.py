@@ -1,16 +1,21 @@
-"""GET …/runs/{run_id}/slices: the cases of a run by tag, by a member, by a path, or by why they fail."""
+"""GET …/runs/{run_id}/slices: the cases of a run by tag, by a member, by a path, by check, or by why they fail."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.cases.fold import CHECKS
+from assay.cases.pages import all_blocks
+from assay.cases.table import check_counts
 from assay.comparison.stored_runs import columns_of, result_lines
-from assay.concurrency.threads import in_thread
+from assay.concurrency.threads import in_thread, off_loop
 from assay.errors import NotFound
 from assay.errors.storage import Erased
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run
+from assay.ports.cases import FAILED, PASSED
 from assay.results.reason_groups import REASON, reason_groups
 from assay.results.slices import Dimension, SliceRates, SliceSink, read_dimension
 from assay.serve.fep.comparison import require_few, words_of_requests
@@ -20,18 +25,20 @@ from assay.serve.overview.access import any_run
 from assay.serve.overview.run_rows import SCORED
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
-from assay.stats.intervals import Rate, rate_difference, wilson
+from assay.stats.intervals import CONFIDENCE, Rate, rate_difference, wilson
 from assay.stats.number_text import points_text, rate_text
 
 MAX_RESULTS = 10_000  # that a request counts
 LISTED = 100  # slices of an answer
+TAG, CHECK = "tag", "check"
 _decode = msgspec.json.Decoder().decode
 
 
 class CaseSlice(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-    The cases with one value. `difference`: of their pass rate to that of all others; `verdict`: `better` or `worse` if
-    its 95% interval has no 0. Groups of failures have neither.
+    The cases with one value. `difference`: of their pass rate to that of all others, with a 95% interval that is
+    adjusted for the number of slices (Holm); `verdict`: `better` or `worse` if it has no 0. Groups of failures and
+    checks have neither.
     """
 
     name: str
@@ -70,6 +77,8 @@ async def get_slices(call: HttpRequest) -> Response:
 
 async def read_slices(evaluations: EvaluationService, run: Run, by: str) -> SlicesAnswer:
     """The slices of a run, those that are worse than the rest first; groups of failures have counts alone."""
+    if by == CHECK:
+        return await _by_check(evaluations, run)
     columns = await columns_of(evaluations.store, run)
     dimension = read_dimension("tag" if by == REASON else by).in_table(columns)
     sink, groups = SliceSink([dimension, EVERYTHING]), Counter[str]()
@@ -80,14 +89,14 @@ async def read_slices(evaluations: EvaluationService, run: Run, by: str) -> Slic
         sink.write(line)
 
     await use_lines(result_lines(evaluations, run), use)
-    members = list(dict.fromkeys(["tag", *(name for name in sink.members if name not in ("tag", "tags"))]))
+    members = list(dict.fromkeys([TAG, *(name for name in sink.members if name not in ("tag", "tags"))]))
     if by == REASON:
         found = [CaseSlice(name=name, cases=cases) for name, cases in groups.most_common()]
     else:
         sink.require_values()
         rates = await in_thread(lambda: list(sink.rates()))
         whole = next((one for one in rates if one.dimension == EVERYTHING.name), None)
-        found = [_slice(one, whole) for one in rates if one.dimension == dimension.name]
+        found = _slices([one for one in rates if one.dimension == dimension.name], whole)
         found.sort(key=lambda one: (one.verdict != "worse", -one.cases))
     return SlicesAnswer(
         by=by, slices=found[:LISTED], more=max(0, len(found) - LISTED), members=members, counted=True
@@ -106,14 +115,67 @@ class _Everything(Dimension):
 EVERYTHING = _Everything("(all)", None)
 
 
-def _slice(one: SliceRates, whole: SliceRates | None) -> CaseSlice:
-    rate, every = one.case_pass_rate, whole.case_pass_rate if whole else None
-    found = CaseSlice(name=one.name, cases=rate.cases if rate else 0, rate=rate_text(rate))
-    if rate is None or every is None or (rest := _rest(rate, every)) is None:
-        return found
+async def _by_check(evaluations: EvaluationService, run: Run) -> SlicesAnswer:
+    """The pass rate of each check over the results that it decides, the lowest first."""
+    labels: list[str] = run.metadata.get(CHECKS, [])
+    blocks = await all_blocks(evaluations.store, run.id)
+    size = sum(len(block.data) for block in blocks)
+    counts = await off_loop(size, lambda: check_counts(blocks, len(labels)))
+    rates = [(label, _decided(one[PASSED], one[FAILED])) for label, one in zip(labels, counts, strict=True)]
+    rates.sort(key=lambda one: 2.0 if one[1] is None else one[1].rate)
+    found = [
+        CaseSlice(name=label, cases=rate.cases if rate else 0, rate=rate_text(rate)) for label, rate in rates
+    ]
+    return SlicesAnswer(
+        by=CHECK, slices=found[:LISTED], more=max(0, len(found) - LISTED), members=[], counted=True
+    )
+
+
+def _decided(passed: int, failed: int) -> Rate | None:
+    cases = passed + failed
+    return Rate(passed / cases, *wilson(passed / cases, cases), cases, cases) if cases else None
+
+
+def _slices(rates: Sequence[SliceRates], whole: SliceRates | None) -> list[CaseSlice]:
+    """
+    Each slice beside the rest. Their differences are adjusted for their number as Holm does: the clearest has the level
+    of all of them, the next that of one fewer, and from the first that is not clear on all have the same level.
+    """
+    every = whole.case_pass_rate if whole else None
+    pairs = {
+        at: (rate, rest)
+        for at, one in enumerate(rates)
+        if (rate := one.case_pass_rate) is not None and every is not None and (rest := _rest(rate, every))
+    }
+    order = sorted(pairs, key=lambda at: _clearness(*pairs[at]), reverse=True)
+    found = [
+        CaseSlice(
+            name=one.name, cases=rate.cases if (rate := one.case_pass_rate) else 0, rate=rate_text(rate)
+        )
+        for one in rates
+    ]
+    left, is_clear = len(order), True
+    for at in order:
+        difference, low, high = _difference(*pairs[at], 1 - (1 - CONFIDENCE) / left)
+        is_clear = is_clear and (low > 0 or high < 0)
+        verdict = UNSET if not is_clear else "better" if low > 0 else "worse"
+        text = points_text(difference, low, high)
+        found[at] = msgspec.structs.replace(found[at], difference=text, verdict=verdict)
+        left -= is_clear
+    return found
+
+
+def _clearness(rate: Rate, rest: Rate) -> float:
     difference, low, high = rate_difference(rate, rest)
-    verdict = "better" if low > 0 else "worse" if high < 0 else UNSET
-    return msgspec.structs.replace(found, difference=points_text(difference, low, high), verdict=verdict)
+    reach = difference - low if difference > 0 else high - difference
+    return abs(difference) / reach if reach else 0.0
+
+
+def _difference(rate: Rate, rest: Rate, level: float) -> tuple[float, float, float]:
+    if level == CONFIDENCE:
+        return rate_difference(rate, rest)
+    wide = [Rate(one.rate, *wilson(one.rate, one.cases, level), one.cases, one.cases) for one in (rate, rest)]
+    return rate_difference(*wide)
 
 
 def _rest(rate: Rate, every: Rate) -> Rate | None:

@@ -1,7 +1,8 @@
-import type { CheckDetail, TrialDetail } from "~/api/cases";
+import type { CaseDetail, CheckDetail, TrialDetail } from "~/api/cases";
 import { Chip } from "~/ui/display";
 
 import { ContentView } from "~/content/ContentView";
+import { CheckCorrection } from "./Correction";
 import { ItemLink } from "./Item";
 import { UsageText } from "./Timeline";
 import { VisibleText } from "~/ui/VisibleText";
@@ -10,11 +11,11 @@ import type { Tone } from "./words";
 type Criterion = NonNullable<TrialDetail["criteria"]>[number];
 
 /** Every check of a trial: its verdict and reason, its arguments, its full result; a rubric by criterion, with the judge's reasons. */
-export function CaseChecks({ trial }: { trial: TrialDetail }) {
+export function CaseChecks({ trial, detail }: { trial: TrialDetail; detail: CaseDetail }) {
   return (
     <ul className="checks">
       {trial.checks.map((check, at) => (
-        <CheckView key={at} check={check} name={`check-${at}`} criteria={check.checkType === "llm_judge" ? trial.criteria : undefined} />
+        <CheckView key={at} check={check} name={`check-${at}`} criteria={check.checkType === "llm_judge" ? trial.criteria : undefined} detail={detail} />
       ))}
       {trial.beside?.map((check, at) => (
         <CheckView key={`beside-${at}`} check={check} name={`beside-${at}`} beside />
@@ -28,7 +29,7 @@ export function CaseChecks({ trial }: { trial: TrialDetail }) {
   );
 }
 
-function CheckView({ check, name, criteria, beside = false }: { check: CheckDetail; name: string; criteria?: Criterion[]; beside?: boolean }) {
+function CheckView({ check, name, criteria, detail, beside = false }: { check: CheckDetail; name: string; criteria?: Criterion[]; detail?: CaseDetail; beside?: boolean }) {
   const [tone, word] = criteria && criteria.length > 0 && check.status === "completed" && check.passed === null ? rubricOutcome(criteria) : outcome(check);
   const result = objectOf(check.result);
   const resolved = objectOf(result["resolved_arguments"]);
@@ -40,6 +41,7 @@ function CheckView({ check, name, criteria, beside = false }: { check: CheckDeta
           <VisibleText text={check.title} />
         </strong>
         {beside && <span className="quiet">does not count</span>}
+        {detail && <CheckCorrection check={check} detail={detail} />}
         <ItemLink name={name} />
       </div>
       {criteria && criteria.length > 0 ? (

@@ -17,7 +17,8 @@ import { Correction } from "./Correction";
 import { Item } from "./Item";
 import { Timeline } from "./Timeline";
 import { whereText } from "./view";
-import { STATUS_TONE, STATUS_WORD, trialMark } from "./words";
+import { StatusOf } from "./Matrix";
+import { trialMark } from "./words";
 import { VisibleText } from "~/ui/VisibleText";
 
 const DifferenceView = lazy(() => import("./DifferenceView").then((module) => ({ default: module.DifferenceView })));
@@ -85,7 +86,7 @@ function CaseView({ detail }: { detail: CaseDetail }) {
   return (
     <div className="case">
       <div className="case-head">
-        <Chip tone={STATUS_TONE[detail.row.status]}>{STATUS_WORD[detail.row.status]}</Chip>
+        <StatusOf row={effectiveRow(detail)} />
         {detail.trials.length > 1 && <span className="quiet num">{`${detail.row.trials.passed} of ${detail.row.trials.total} trials passed`}</span>}
         {tags.map((tag) => (
           <Tag key={tag}>
@@ -96,7 +97,7 @@ function CaseView({ detail }: { detail: CaseDetail }) {
         <ContentMode />
       </div>
       <dl className="case-numbers">
-        <Stat label="Score">{detail.row.score === null ? <NotMeasured /> : formatScore(detail.row.score)}</Stat>
+        <Stat label={detail.effective ? "Recorded score" : "Score"}>{detail.row.score === null ? <NotMeasured /> : formatScore(detail.row.score)}</Stat>
         {detail.effective && <Stat label="Effective score">{formatScore(detail.effective.score)}</Stat>}
         <Stat label="Cost">{money(detail.row.costUsd)}</Stat>
         <Stat label="Latency">{duration(detail.row.latencyMs)}</Stat>
@@ -118,6 +119,11 @@ function CaseView({ detail }: { detail: CaseDetail }) {
       )}
     </div>
   );
+}
+
+/** The row of the open case with what the corrections of people make of it. */
+function effectiveRow({ row, effective }: CaseDetail): CaseDetail["row"] {
+  return effective === undefined ? row : { ...row, effective: { status: effective.passed ? "passed" : "failed", score: effective.score } };
 }
 
 function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }) {
@@ -172,7 +178,7 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
         </Item>
       )}
       <Item name="checks" title="Checks">
-        <CaseChecks trial={trial} />
+        <CaseChecks trial={trial} detail={detail} />
       </Item>
       {trial.findings && <Findings findings={trial.findings} output={trial.output} />}
       {trial.trajectory && trial.trajectory.length > 0 && (

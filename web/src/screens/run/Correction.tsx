@@ -3,7 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { reportSource } from "~/api/client";
-import { correctScore, type Annotation, type CaseDetail } from "~/api/cases";
+import { correctScore, type Annotation, type CaseDetail, type CheckDetail, type CorrectionBody } from "~/api/cases";
 import { Button, Field } from "~/ui/controls";
 import { Chip, describe, Notice } from "~/ui/display";
 import { ago, moment, score as formatScore } from "~/ui/format";
@@ -19,7 +19,7 @@ export function Correction({ detail }: { detail: CaseDetail }) {
   const [text, setText] = useState("");
   const [note, setNote] = useState("");
   const change = useMutation({
-    mutationFn: (correction: { score?: number; passed?: boolean }) => correctScore(detail, correction, note.trim()),
+    mutationFn: (correction: CorrectionBody) => correctScore(detail, correction, note.trim()),
     onSuccess: () => {
       setText("");
       setNote("");
@@ -28,7 +28,6 @@ export function Correction({ detail }: { detail: CaseDetail }) {
   });
   const score = text.trim() === "" ? null : Number(text);
   const invalid = score !== null && !(score >= 0 && score <= 1);
-  const undo = effective !== undefined && recorded?.score != null ? { score: recorded.score, passed: recorded.passed ?? false } : null;
   return (
     <div className="correction">
       <div className="sides">
@@ -59,9 +58,9 @@ export function Correction({ detail }: { detail: CaseDetail }) {
             <Button type="submit" kind="primary" disabled={score === null || invalid || change.isPending}>
               Set the score
             </Button>
-            {undo && (
-              <Button kind="plain" disabled={change.isPending} onClick={() => change.mutate(undo)}>
-                Restore the recorded score
+            {effective && (
+              <Button kind="plain" disabled={change.isPending} onClick={() => change.mutate({ withdrawn: true })}>
+                Restore what was recorded
               </Button>
             )}
           </div>
@@ -72,6 +71,40 @@ export function Correction({ detail }: { detail: CaseDetail }) {
       )}
       {annotations.length > 0 && <Annotations annotations={annotations} />}
     </div>
+  );
+}
+
+/** Correct the verdict of one check of a case of an evaluation; recorded and effective stand side by side. */
+export function CheckCorrection({ check, detail }: { check: CheckDetail; detail: CaseDetail }) {
+  const queries = useQueryClient();
+  const change = useMutation({
+    mutationFn: (correction: CorrectionBody) => correctScore(detail, { check: check.label, ...correction }, ""),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["run", detail.run.runId] }),
+  });
+  const corrected = detail.effective?.checks?.[check.label];
+  if (detail.run.kind !== "evaluation" || check.status !== "completed" || check.column === null) return null;
+  const here = reportSource() === null;
+  return (
+    <span className="row wrap check-correction">
+      {corrected !== undefined && (
+        <>
+          <Chip tone={corrected ? "pass" : "fail"}>{corrected ? "Passed" : "Failed"}</Chip>
+          <span className="tag">corrected</span>
+        </>
+      )}
+      {here && corrected === undefined && check.passed !== true && (
+        <Button size="small" kind="plain" icon="thumbUp" disabled={change.isPending} aria-label={`${check.label} should pass`} title="This check should pass" onClick={() => change.mutate({ passed: true })} />
+      )}
+      {here && corrected === undefined && check.passed !== false && (
+        <Button size="small" kind="plain" icon="thumbDown" disabled={change.isPending} aria-label={`${check.label} should fail`} title="This check should fail" onClick={() => change.mutate({ passed: false })} />
+      )}
+      {here && corrected !== undefined && (
+        <Button size="small" kind="plain" disabled={change.isPending} onClick={() => change.mutate({ withdrawn: true })}>
+          Restore
+        </Button>
+      )}
+      {change.isError && <Notice tone="fail">{describe(change.error).text}</Notice>}
+    </span>
   );
 }
 
@@ -93,7 +126,9 @@ function Annotations({ annotations }: { annotations: Annotation[] }) {
     <ol className="annotations" aria-label="Annotations">
       {[...annotations].reverse().map((one) => (
         <li key={one.annotationId}>
-          <span>{signalText(one)}</span>
+          <span>
+            <VisibleText text={signalText(one)} />
+          </span>
           <span className="faint" title={moment(one.createdAt)}>
             <VisibleText text={one.actor.principalRef} />, {ago(one.createdAt)}
           </span>
@@ -113,9 +148,10 @@ function signalText({ signal }: Annotation): string {
   if (signal.kind === "label") return `Label ${signal.label ?? ""}`;
   if (signal.kind === "flag") return "Flagged";
   try {
-    const { score, passed } = JSON.parse(signal.correction ?? "{}") as { score?: number; passed?: boolean };
+    const { score, passed, check, withdrawn } = JSON.parse(signal.correction ?? "{}") as CorrectionBody;
+    if (withdrawn) return check === undefined ? "Withdrawn: as recorded" : `Withdrawn: ${check} as recorded`;
     const parts = [...(score === undefined ? [] : [`score ${formatScore(score)}`]), ...(passed === undefined ? [] : [passed ? "should pass" : "should fail"])];
-    return `Corrected: ${parts.join(", ")}`;
+    return `Corrected${check === undefined ? "" : ` ${check}`}: ${parts.join(", ")}`;
   } catch {
     return "Corrected";
   }

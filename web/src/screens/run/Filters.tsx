@@ -27,6 +27,7 @@ export function Filters({ view, columns, change }: Props) {
     if ("wrong" in filter) return;
     setText("");
     if ("where" in filter) change({ where: whereText([...where.filter((one) => one.by !== filter.where.by || one.name !== filter.where.name), filter.where]) });
+    else if ("show" in filter) change({ show: filter.show });
     else if ("limit" in filter) setLimits([...limits.filter((one) => one.name !== filter.limit.name || one.sign !== filter.limit.sign), filter.limit]);
     else change({ check: String(filter.check) });
   };
@@ -43,7 +44,7 @@ export function Filters({ view, columns, change }: Props) {
           aria-label="Add a filter"
           aria-invalid={wrong !== ""}
           aria-describedby={wrong ? id : undefined}
-          placeholder="Filter: tag=…, score<0.5, latency>2s"
+          placeholder="Filter: tag=…, score<0.5, corrected"
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
@@ -51,6 +52,7 @@ export function Filters({ view, columns, change }: Props) {
       {where.map((one) => (
         <ChipButton key={`${one.by}=${one.name}`} name={one.by === "reason" ? "like" : one.by} value={one.name} onClick={() => change({ where: whereText(where.filter((other) => other !== one)) })} />
       ))}
+      {view.show === "corrected" && <ChipButton name="" value="corrected" onClick={() => change({ show: undefined })} />}
       {limits.map((one) => (
         <ChipButton key={limitText(one)} name="" value={limitText(one)} onClick={() => setLimits(limits.filter((other) => other !== one))} />
       ))}

@@ -276,11 +276,11 @@ function EffectiveNote({ overview: { effective, run } }: { overview: Overview })
   return (
     <p className="effective-note">
       {effective.text === null ? (
-        `With ${corrected}. The recorded score stays.`
+        `With ${corrected}: ${count(effective.passedCount)} passed, ${count(effective.failedCount)} failed. The recorded score stays.`
       ) : (
         <>
           Effective <strong className="num">{effective.text}</strong>
-          {`${verdict}, with ${corrected}. The recorded score stays.`}
+          {`${verdict}, ${count(effective.passedCount)} passed, ${count(effective.failedCount)} failed, with ${corrected}. The recorded score stays.`}
         </>
       )}
     </p>

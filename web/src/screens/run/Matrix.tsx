@@ -107,7 +107,7 @@ function matrixColumns({ columns, stats, noun, repeated, findings, chosen, title
       ),
     },
     ...columns.map((column) => checkColumn(column, stats.find((one) => one.index === column.index)?.rateText ?? "", noun, chosen === column.index, onCheck)),
-    { id: "score", header: "Score", width: "64px", align: "end", sort: "score", first: "ascending", cell: (row) => formatScore(row.score) },
+    { id: "score", header: "Score", width: "64px", align: "end", sort: "score", first: "ascending", cell: (row) => <ScoreOf row={row} /> },
     ...(repeated ? [{ id: "trials", header: "k/N", title: "Trials that passed", width: "56px", align: "end", cell: trialsText } as const] : []),
     ...(findings ? [{ id: "findings", header: "Findings", width: "64px", align: "end", cell: (row: CaseRow) => (row.findings === undefined ? "–" : count(row.findings)) } as const] : []),
     { id: "cost", header: "Cost", width: "84px", align: "end", sort: "cost", cell: (row) => money(row.costUsd) },
@@ -136,10 +136,31 @@ function checkColumn(column: CheckColumn, rate: string, noun: string, chosen: bo
 function Title({ row, address }: { row: CaseRow; address: string }) {
   return (
     <span className="row">
-      <Chip tone={STATUS_TONE[row.status]}>{STATUS_WORD[row.status]}</Chip>
+      <StatusOf row={row} />
       <a href={address} className="row-link truncate" tabIndex={-1}>
         {row.caseId === null ? <span className="faint">{reportSource() === null ? "erased" : `case ${row.position}`}</span> : <VisibleText text={row.caseId.slice(0, 200) || `case ${row.position}`} />}
       </a>
+    </span>
+  );
+}
+
+/** The recorded outcome, and the one of people beside it. */
+export function StatusOf({ row }: { row: CaseRow }) {
+  const { status, effective } = row;
+  if (effective === undefined) return <Chip tone={STATUS_TONE[status]}>{STATUS_WORD[status]}</Chip>;
+  if (effective.status === status) {
+    return (
+      <>
+        <Chip tone={STATUS_TONE[status]}>{STATUS_WORD[status]}</Chip>
+        <span className="tag">corrected</span>
+      </>
+    );
+  }
+  return (
+    <span className="row corrected" title={`Recorded: ${STATUS_WORD[status]}. A person corrected it.`}>
+      <s className="faint">{STATUS_WORD[status]}</s>
+      <Chip tone={STATUS_TONE[effective.status]}>{STATUS_WORD[effective.status]}</Chip>
+      <span className="tag">corrected</span>
     </span>
   );
 }
@@ -186,7 +207,28 @@ function Snippet({ match }: { match: SearchMatch }) {
   );
 }
 
+function ScoreOf({ row: { score, effective } }: { row: CaseRow }) {
+  if (effective === undefined || effective.score === score) return formatScore(score);
+  return (
+    <span title={`Recorded: ${formatScore(score)}`}>
+      {formatScore(effective.score)}
+      <sup>*</sup>
+    </span>
+  );
+}
+
 function CheckMark({ row, column }: { row: CaseRow; column: CheckColumn }) {
+  const corrected = row.effective?.checks?.[String(column.index)];
+  if (corrected !== undefined) {
+    return (
+      <div className={`check-cell ${corrected ? "pass" : "fail"}`} title={`${column.label}: corrected; recorded: ${cellText(row.cells[column.index] ?? null).title}`}>
+        <span className="check-mark num">
+          {corrected ? "pass" : "fail"}
+          <sup>*</sup>
+        </span>
+      </div>
+    );
+  }
   const cell = cellText(row.cells[column.index] ?? null);
   return (
     <div className={`check-cell ${cell.tone}`} title={`${column.label}: ${cell.title}`}>

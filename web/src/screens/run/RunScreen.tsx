@@ -237,6 +237,10 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     const others = view.where.filter((one) => one.by !== slice.by || one.name !== slice.name);
     change({ where: whereText(others.length < view.where.length ? others : [...others.filter((one) => one.by !== slice.by), slice]) });
   };
+  const chooseCheck = (label: string) => {
+    const column = overview.columns.find((one) => one.label === label);
+    if (column) change({ check: view.check === column.index ? undefined : String(column.index) });
+  };
   const sortBy = (by: CaseSort, descending: boolean) => {
     change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
   };
@@ -246,7 +250,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
       {(overview.slices ?? []).length > 0 && <RunSlices slices={overview.slices ?? []} />}
-      <Slices run={run.runId} live={overview.progress !== null} where={view.where} onWhere={toggle} />
+      <Slices run={run.runId} live={overview.progress !== null} where={view.where} onWhere={toggle} onCheck={chooseCheck} />
       <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">

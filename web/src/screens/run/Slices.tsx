@@ -2,7 +2,7 @@ import "./panels.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { getSlices, type CaseSlice, type SliceName } from "~/api/cases";
+import { getSlices, type CaseSlice, type SliceName, type SlicesAnswer } from "~/api/cases";
 import { reportSource } from "~/api/client";
 import { Select } from "~/ui/controls";
 import { count } from "~/ui/format";
@@ -10,16 +10,18 @@ import { VisibleText } from "~/ui/VisibleText";
 
 const MODEL = "$.output.metadata.model";
 const REASON = "reason";
+const CHECK = "check";
 
 interface Props {
   run: string;
   live: boolean;
   where: SliceName[];
   onWhere: (slice: SliceName) => void;
+  onCheck: (label: string) => void; // only cases where this check fails
 }
 
 /** Where the run is worse, and what fails most. A click shows only these cases. */
-export function Slices({ run, live, where, onWhere }: Props) {
+export function Slices({ run, live, where, onWhere, onCheck }: Props) {
   const [by, setBy] = useState("tag");
   const enabled = !live && reportSource() === null;
   const options = (name: string) => ({
@@ -42,7 +44,7 @@ export function Slices({ run, live, where, onWhere }: Props) {
       {!alone && <section className="card run-panel" aria-label="Slices">
         <div className="row">
           <h2>Slices</h2>
-          <Select label="Slices by" value={by} options={[...members.map((name) => [name, `By ${name}`] as const), [MODEL, "By model"] as const]} onChange={setBy} />
+          <Select label="Slices by" value={by} options={[...members.map((name) => [name, `By ${name}`] as const), [MODEL, "By model"] as const, [CHECK, "By check"] as const]} onChange={setBy} />
         </div>
         {slices.isError ? (
           <p className="quiet">No case has such a value.</p>
@@ -50,13 +52,13 @@ export function Slices({ run, live, where, onWhere }: Props) {
           <ul>
             {(slices.data?.slices ?? []).map((slice) => (
               <li key={slice.name}>
-                <button type="button" aria-pressed={pressed(by, slice)} onClick={() => onWhere({ by, name: slice.name })}>
+                <button type="button" aria-pressed={pressed(by, slice)} onClick={() => (by === CHECK ? onCheck(slice.name) : onWhere({ by, name: slice.name }))}>
                   <span className="panel-name truncate">
                     <VisibleText text={slice.name} />
                   </span>
                   <span className="num faint">{count(slice.cases)}</span>
                   <span className="num">{slice.rate}</span>
-                  <span className={`num panel-difference ${slice.verdict ?? ""}`} title="Difference of the pass rate to that of all other cases, with its 95% interval">
+                  <span className={`num panel-difference ${slice.verdict ?? ""}`} title={about(slices.data)}>
                     {slice.difference ?? ""}
                   </span>
                 </button>
@@ -86,6 +88,11 @@ export function Slices({ run, live, where, onWhere }: Props) {
       )}
     </div>
   );
+}
+
+function about(answer: SlicesAnswer | undefined): string {
+  if (answer?.by === CHECK) return "Cases that the check decides, and how many of them pass it";
+  return `Difference of the pass rate to that of all other cases, with its 95% interval${(answer?.slices.length ?? 0) > 1 ? ", adjusted for the number of slices (Holm)" : ""}`;
 }
 
 function More({ many }: { many: number }) {

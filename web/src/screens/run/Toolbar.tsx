@@ -33,13 +33,12 @@ interface Props {
 
 /** Search, filter, order and export of the cases. */
 export function Toolbar({ run, view, rows, columns, findings, noun, change, collect }: Props) {
-  const counts = rows.first?.counts;
   const sort = `${view.descending ? "-" : ""}${view.sort}`;
   const sorts = SORTS.some(([value]) => value === sort) ? SORTS : [...SORTS, [sort, `By ${view.sort}`] as const];
   return (
     <div className="toolbar" role="group" aria-label={`Filter the ${noun}s`}>
       <SearchField className="run-search" label={`Search ${noun}s`} placeholder="Search ids, inputs, outputs, reasons" value={view.text} hotkey="/" delay={300} onChange={(text) => change({ q: text || undefined })} />
-      <Segments label="Show" value={view.show} options={showOptions(counts, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
+      <Segments label="Show" value={view.show} options={showOptions(rows.first, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
       {columns.length > 1 && (
         <Select
           label="Only where this check failed"
@@ -61,7 +60,9 @@ export function Toolbar({ run, view, rows, columns, findings, noun, change, coll
   );
 }
 
-function showOptions(counts: CasesAnswer["counts"] | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
+function showOptions(answer: CasesAnswer | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
+  const counts = answer?.counts;
+  const corrected = answer?.effective?.corrected;
   const unmeasured = counts ? counts.error + counts.skipped : 0;
   const options: [Show, string, number | undefined][] = [
     ["all", "All", counts?.all],
@@ -70,6 +71,7 @@ function showOptions(counts: CasesAnswer["counts"] | undefined, findings: boolea
     ...(unmeasured > 0 || now === "unmeasured" ? [["unmeasured", "Not measured", unmeasured] as [Show, string, number]] : []),
     ...((counts?.ungraded ?? 0) > 0 || now === "ungraded" ? [["ungraded", "No verdict", counts?.ungraded] as [Show, string, number | undefined]] : []),
     ...(findings || now === "findings" ? [["findings", "With findings", undefined] as [Show, string, undefined]] : []),
+    ...(corrected !== undefined || now === "corrected" ? [["corrected", "Corrected", corrected ?? 0] as [Show, string, number]] : []),
   ];
   return options.map(([value, text, many]) => [
     value,
@@ -86,6 +88,8 @@ function exportColumns(columns: CheckColumn[]): ExportColumn<CaseRow>[] {
     { name: "case", value: (row) => row.caseId },
     { name: "status", value: (row) => row.status },
     { name: "score", value: (row) => row.score },
+    { name: "effective status", value: (row) => row.effective?.status ?? row.status },
+    { name: "effective score", value: (row) => (row.effective ? row.effective.score : row.score) },
     { name: "trials", value: (row) => row.trials.total },
     { name: "trials passed", value: (row) => row.trials.passed },
     ...columns.map((column) => ({ name: column.label, value: (row: CaseRow) => cellText(row.cells[column.index] ?? null).text || null })),

@@ -2,7 +2,7 @@
 
 import type { CasesQuery, CaseSort, CaseStatus, CheckColumn, SliceName } from "~/api/cases";
 
-export type Show = "all" | "failed" | "unmeasured" | "passed" | "ungraded" | "findings";
+export type Show = "all" | "failed" | "unmeasured" | "passed" | "ungraded" | "findings" | "corrected";
 
 export interface View {
   show: Show;
@@ -21,7 +21,7 @@ export interface NumberFilter {
   value: number;
 }
 
-const SHOWS: readonly Show[] = ["all", "failed", "unmeasured", "passed", "ungraded", "findings"];
+const SHOWS: readonly Show[] = ["all", "failed", "unmeasured", "passed", "ungraded", "findings", "corrected"];
 const SORTS: readonly CaseSort[] = ["status", "position", "score", "cost", "latency"];
 const STATUSES: Record<Show, CaseStatus[]> = {
   all: [],
@@ -30,6 +30,7 @@ const STATUSES: Record<Show, CaseStatus[]> = {
   passed: ["passed"],
   ungraded: ["ungraded"],
   findings: [],
+  corrected: [],
 };
 
 /** The view of an address. A value that means nothing is the default. */
@@ -89,10 +90,11 @@ export function isSearch(view: View): boolean {
   return view.text.trim() !== "" || view.where.length > 0;
 }
 
-export type Filter = { where: SliceName } | { limit: NumberFilter } | { check: number } | { wrong: string };
+export type Filter = { where: SliceName } | { limit: NumberFilter } | { check: number } | { show: "corrected" } | { wrong: string };
 
-/** What a person types: `tag=warranty`, `score<0.5`, `latency>2s`, `check:helpful=fail`. */
+/** What a person types: `tag=warranty`, `score<0.5`, `latency>2s`, `check:helpful=fail`, `corrected`. */
 export function filterOf(text: string, columns: CheckColumn[]): Filter {
+  if (text.trim() === "corrected") return { show: "corrected" };
   const limit = limitOf(text);
   if (limit !== null) return { limit };
   const [, label] = /^check:(.+?)\s*=\s*fail(?:ed)?$/.exec(text.trim()) ?? [];
@@ -102,7 +104,7 @@ export function filterOf(text: string, columns: CheckColumn[]): Filter {
   }
   const cut = text.indexOf("=");
   const by = text.slice(0, cut).trim();
-  if (cut < 1 || /[:=]/.test(by)) return { wrong: "A filter is such as tag=warranty, tier=pro, score<0.5, latency>2s or check:helpful=fail." };
+  if (cut < 1 || /[:=]/.test(by)) return { wrong: "A filter is such as tag=warranty, tier=pro, score<0.5, latency>2s, check:helpful=fail or corrected." };
   return { where: { by: by === "tags" ? "tag" : by, name: text.slice(cut + 1).trim() } };
 }
 
@@ -113,6 +115,7 @@ export function queryOf(view: View): CasesQuery {
     ...(status.length > 0 ? { status } : {}),
     ...(view.check === null ? {} : { check: { index: view.check } }),
     ...(view.show === "findings" ? { findings: true as const } : {}),
+    ...(view.show === "corrected" ? { corrected: true as const } : {}),
   };
   for (const { name, sign, value } of view.limits) {
     const member = name === "score" ? "score" : name === "cost" ? "costUsd" : "latencyMs";

@@ -8,11 +8,10 @@ from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND as AGENT_EVAL
 from assay.api.sources import Results, open_sources
-from assay.comparison.judged_results import JudgedResults
+from assay.comparison.judged_results import JudgeChoice, JudgedResults, read_stored_judge
 from assay.comparison.labels import LabelSource, is_absent, read_verdict
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import RunSource, StoredSource
-from assay.comparison.stored_judges import JudgeChoice, read_stored_judge
 from assay.comparison.stored_runs import require_comparable
 from assay.errors import UsageError
 from assay.errors.door import place_of

@@ -6,11 +6,14 @@ that the judge gave no answer for makes the case unmeasured; one without a label
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from assay.agenteval.planning.run_header import KIND as AGENT_EVAL
+from assay.agenteval.results.judge_labels import read_judged, read_panel
 from assay.checks import JUDGE_TYPES
 from assay.comparison.labels import (
     LabelSource,
@@ -19,10 +22,13 @@ from assay.comparison.labels import (
     number_in,
     read_category,
     read_verdict,
+    stored_labels,
 )
 from assay.comparison.result_line import CheckLine, ResultLine, read_line
 from assay.errors import InvalidRequest, UsageError
 from assay.errors.door import hint_of, place_of
+from assay.ports import Run, Store
+from assay.protocol.annotations import Annotation
 from assay.protocol.json_types import JSON, is_object, preview
 from assay.results.check_names import free_label
 from assay.results.judge_check import (
@@ -36,8 +42,10 @@ from assay.results.judge_check import (
     draw,
     panel_votes,
 )
+from assay.results.judge_samples import recorded_sample
 from assay.results.reasons import number_of
 from assay.results.slices import listed_members, note_members
+from assay.runs.labels import people_labels
 from assay.stats.judge_agreement import krippendorff_alpha
 
 MAX_NAMES = 500  # characters of a list of names in a refusal
@@ -302,3 +310,51 @@ def _sample(cases: Sequence[JudgedCase], seed: int) -> JudgeSample | None:
 
 def _listed(names: Iterable[str], separator: str = ", ") -> str:
     return separator.join(names)[:MAX_NAMES]
+
+
+# The judge of a stored run beside the labels that people stored with it: for `assay judge`, the library and REST.
+
+Feed = Callable[[Callable[[bytes], None]], Awaitable[None]]  # gives each line of results to a function
+
+
+class JudgeChoice(Struct, frozen=True, kw_only=True):
+    """
+    Which check is the judge, and other labels than those of the run. `first`: of several judges the first, not a
+    refusal. `seed`: the labelled cases must be a draw with it, if the run has no recorded sample.
+    """
+
+    labels: Sequence[LabelSource] = ()
+    check: str | None = None
+    bar: float | None = None
+    seed: int | None = None
+    first: bool = False
+
+
+class StoredJudge(Struct, frozen=True, kw_only=True):
+    """The judged cases of a run with their labels, what a panel says, and the names of all its judges."""
+
+    judged: JudgedCases
+    panel: PanelReport | None
+    judges: list[str]
+
+
+async def read_stored_judge(
+    store: Store, run: Run, notes: Sequence[Annotation], feed: Feed, choice: JudgeChoice
+) -> StoredJudge:
+    """The judge of a run that has ended. `feed` reads the results of an evaluation."""
+    if run.kind == AGENT_EVAL:
+        return StoredJudge(
+            judged=await read_judged(store, run, notes), panel=await read_panel(store, run), judges=[]
+        )
+    sample = recorded_sample(notes)
+    labels = choice.labels or stored_labels(people_labels(notes, lambda note: note.target.node_id))
+    results = JudgedResults(labels, check=choice.check, bar=choice.bar, first=choice.first)
+
+    def add(line: bytes) -> None:
+        results.add(line, run.id)
+
+    await feed(add)
+    judged = results.judged(choice.seed if sample is None else None)
+    if sample is not None:
+        judged = msgspec.structs.replace(judged, sample=sample)
+    return StoredJudge(judged=judged, panel=results.panel(), judges=results.judges)

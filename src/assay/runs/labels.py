@@ -1,8 +1,8 @@
 """
 What each person says about the cases of a run: labels and corrections of annotations, for the check of a judge.
 
-A label is an opinion, `pass` or `fail`, or `CHECK: pass` about one check. It changes no result. A correction changes the
-effective result, and is a label too. The last one of a person about a case counts.
+A label is an opinion, `pass` or `fail`, or `CHECK: pass` about one check. It changes no result. A correction changes
+the effective result, and is a label too. The last one of a person about a case counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping

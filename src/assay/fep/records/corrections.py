@@ -44,7 +44,7 @@ class CorrectedRun(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EffectiveEntry(Struct, frozen=True, kw_only=True):
-    """A row of the table of cases with the corrections of people. `checks`: the verdicts on columns that are corrected."""
+    """A row of the table of cases with the corrections of people. `checks`: the verdicts on corrected columns."""
 
     case_id: str
     status: str  # a letter of ports.cases

@@ -1,4 +1,4 @@
-"""The result of a run with the corrections of people, for its overview and its list of cases. The recorded one stays."""
+"""The result of a run with the corrections of people, for its overview and its cases. The recorded one stays."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

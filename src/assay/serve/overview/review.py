@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.cases.case_search import results_total, results_with_id
-from assay.comparison.stored_judges import JudgeChoice, StoredJudge, read_stored_judge
+from assay.comparison.judged_results import JudgeChoice, StoredJudge, read_stored_judge
 from assay.comparison.stored_runs import require_comparable, result_lines
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, Problem, UsageError
@@ -95,9 +95,9 @@ class ReviewNumbers(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class Review(Struct, frozen=True, kw_only=True):
     """
-    `judges` are the checks of an evaluation that ask a judge, `judge` the one of this answer. `numbers` correct the rate
-    with the first drawn cases that are labelled. `rows` are the lines of `assay judge check`. `why`: the run has no
-    judge.
+    `judges` are the checks of an evaluation that ask a judge, `judge` the one of this answer. `numbers` correct the
+    rate with the first drawn cases that are labelled. `rows` are the lines of `assay judge check`. `why`: the run has
+    no judge.
     """
 
     you: str
@@ -156,7 +156,7 @@ async def _reviewed(call: HttpRequest) -> Run:
     require_comparable(run)
     if results_total(run) > MAX_RESULTS:
         message = f"expected a run of at most {MAX_RESULTS:,} results, got {results_total(run):,}"
-        raise InvalidRequest(Problem("run", f"{message}: `assay judge` reads larger ones"))
+        raise InvalidRequest(Problem("run", message))
     return run
 
 

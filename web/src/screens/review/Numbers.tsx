@@ -1,5 +1,5 @@
 import type { Review } from "~/api/review";
-import { Chip, format, VisibleText } from "~/ui";
+import { format, VisibleText } from "~/ui";
 
 import { biasText, disagreements, kappaText, rateText } from "./words";
 
@@ -12,11 +12,13 @@ export function Numbers({ review, go }: { review: Review; go: (at: number) => vo
   const differ = disagreements(cases);
   return (
     <aside className="card review-numbers" aria-label="What the answers say">
-      <dl role="status" aria-label="Numbers">
+      <div role="status" aria-label="Numbers">
+      <dl>
         <Row name="Agreement with the judge" value={numbers.agreement === null ? "–" : format.percent(numbers.agreement, 0)} note={`${kappaText(numbers)}${numbers.cases > 0 ? `, over ${format.plural(numbers.cases, noun)}` : ""}`} />
         <Row name="Bias of the judge" value={bias} note={aboutBias} />
         <Row name="Pass rate, corrected" value={rate} note={aboutRate} />
       </dl>
+      </div>
       {people.length > 0 && (
         <p className="quiet">
           {format.plural(people.length, "person answers", "people answer")}:{" "}
@@ -61,9 +63,6 @@ export function Numbers({ review, go }: { review: Review; go: (at: number) => vo
         </table>
       </details>
       <p className="faint">
-        <Chip plain tone="mute">
-          labels
-        </Chip>{" "}
         An answer is an opinion about the judge. It changes no result; a correction of a case does.
       </p>
     </aside>

@@ -1,0 +1,87 @@
+"""Review of a judge, and corrections of cases, in a browser over a real server with real runs."""
+
+import json
+import re
+
+from support.lazy_module import lazy_module
+from support.page.page_runs import EXACT, evaluation, judged_evaluation
+
+playwright = lazy_module("playwright.sync_api")
+
+
+def expect(found):
+    return playwright.expect(found)
+
+
+def test_a_judge_is_reviewed_by_keyboard_with_live_numbers(site, page, screenshot):
+    run = site.runs.evaluate(judged_evaluation(), "reviewed")
+    page.goto(site.address(run))
+    page.get_by_role("link", name="Review").click()
+    expect(page.get_by_text("The judge answered for 4 cases.")).to_be_visible()
+    site.check_accessibility(page)
+    page.get_by_role("button", name="Draw").click()
+    numbers = page.get_by_label("What the answers say")
+    expect(page.get_by_text("Case 1 of 4")).to_be_visible()
+    expect(numbers).to_contain_text("no answer yet")
+    content = page.get_by_role("group", name="Content of the case")
+    expect(content).to_contain_text("Output")
+    expect(content).not_to_contain_text("The reply avoids the question.")  # what the judge says comes later
+    expect(page.get_by_role("button", name="Pass")).to_be_enabled()
+    page.keyboard.press("n")
+    page.keyboard.type("not kind at all")
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    expect(page.get_by_text("Case 2 of 4")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"review\?at=2"))
+    page.keyboard.press("s")
+    expect(page.get_by_text("Case 3 of 4")).to_be_visible()
+    expect(page.get_by_role("button", name="Pass")).to_be_enabled()
+    page.keyboard.press("1")
+    expect(numbers).to_contain_text("over 2 cases")
+    expect(numbers).to_contain_text(re.compile(r"by the first 1 drawn"))  # the second was skipped
+    page.goto(f"{site.address(run)}/review?at=1")
+    answers = page.get_by_role("group", name="Answers")
+    expect(answers).to_contain_text("The judge")
+    expect(answers).to_contain_text("not kind at all")
+    site.check_accessibility(page)
+    screenshot("review", page.url, "Agreement with the judge", variants=("1440-light", "390-light"))
+    label = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"][1]
+    assert (label["signal"], label["note"]) == (
+        {"kind": "label", "label": "llm_judge: fail"},
+        "not kind at all",
+    )
+    page.goto(f"{site.address('support')}/review")  # the rubrics of an agent eval
+    expect(page.get_by_text(re.compile("The judge answered for . tasks"))).to_be_visible()
+    page.goto(f"{site.address('broken')}/review")
+    expect(page.get_by_text("there is no check in these results that asks a judge")).to_be_visible()
+
+
+def test_a_check_of_a_case_is_corrected_and_the_list_says_so(site, page):
+    cases = [{"id": name, "input": name, "expected": "yes"} for name in ("good", "bad", "worse")]
+    run = site.runs.evaluate(evaluation(cases, ["yes", "no", "no"], [EXACT]), "corrected")
+    page.goto(site.address(run) + "?case=1")
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_role("button", name="exact_match should pass").click()
+    expect(drawer.locator(".case-head")).to_have_text(re.compile("FailedPassedcorrected"))
+    expect(drawer.locator(".case-numbers")).to_contain_text("Recorded score0.000Effective score1.000")
+    expect(drawer.get_by_label("Annotations")).to_contain_text("Corrected exact_match: should pass")
+    site.check_accessibility(page)
+    page.keyboard.press("Escape")
+    row = page.get_by_role("row").filter(has_text="bad")
+    expect(row).to_contain_text("corrected")
+    expect(page.get_by_role("region", name="Result")).to_contain_text(
+        "2 passed, 1 failed, with 1 corrected case"
+    )
+    page.get_by_label("Add a filter").fill("corrected")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("show=corrected"))
+    expect(page.locator("[data-status]")).to_have_count(1)
+    expect(page.get_by_role("button", name="Corrected 1")).to_have_attribute("aria-pressed", "true")
+    site.check_accessibility(page)
+    page.get_by_role("button", name="Remove the filter corrected").click()
+    expect(page.locator("[data-status]")).to_have_count(3)
+    page.goto(site.address(run) + "?case=1")
+    drawer.get_by_role("button", name="Restore", exact=True).click()
+    expect(drawer.locator(".case-head")).not_to_contain_text("corrected")
+    last = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"][-1]
+    assert json.loads(last["signal"]["correction"]) == {"check": "exact_match", "withdrawn": True}

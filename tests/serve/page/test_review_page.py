@@ -44,7 +44,7 @@ def test_a_judge_is_reviewed_by_keyboard_with_live_numbers(site, page, screensho
     expect(answers).to_contain_text("The judge")
     expect(answers).to_contain_text("not kind at all")
     site.check_accessibility(page)
-    screenshot("review", page.url, "Agreement with the judge", variants=("1440-light", "390-light"))
+    screenshot("review", page.url, "Agreement with the judge")
     label = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"][1]
     assert (label["signal"], label["note"]) == (
         {"kind": "label", "label": "llm_judge: fail"},

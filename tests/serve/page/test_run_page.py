@@ -284,7 +284,7 @@ def test_a_case_of_an_evaluation_is_corrected_as_a_task_is(site, page):
     page.goto(site.address(run) + "?case=1")
     drawer = case_drawer(page)
     drawer.get_by_label("Note").fill("Lyon is fine.")
-    drawer.get_by_role("button", name="Should pass").click()
+    drawer.get_by_role("button", name="Should pass", exact=True).click()
     sides = drawer.locator(".side")
     expect(sides.nth(0)).to_contain_text("Recorded0.000Failed")
     expect(sides.nth(1)).to_contain_text("Effective1.000Passed")

@@ -28,6 +28,8 @@ export const ROUTES: Route[] = [
     path: "/history",
     title: "Over time",
     screen: lazy(() => import("~/screens/history/HistoryScreen")),
+  },
+  {
     path: "/runs/:id/review",
     title: "Review",
     screen: lazy(() => import("~/screens/review/ReviewScreen")),

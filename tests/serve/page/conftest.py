@@ -12,8 +12,13 @@ import pytest
 from support.page.page_site import Site, find_browser, open_browser
 from support.page.png import shrink
 
-RUNS = ("test_runs_page.py", "test_run_page.py", "test_sign_in_page.py", "test_score_notation.py")
-RUNS = ("test_runs_page.py", "test_run_page.py", "test_review_page.py", "test_sign_in_page.py")
+RUNS = (
+    "test_runs_page.py",
+    "test_run_page.py",
+    "test_review_page.py",
+    "test_sign_in_page.py",
+    "test_score_notation.py",
+)
 PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"
 
 

@@ -51,6 +51,8 @@ from assay.protocol.agent_evals import EvalTask, Expected, Match
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.redaction import redact_checks
+from assay.results.run_part import DATA, RunPart
+from assay.results.run_part import MEMBER as PART
 from assay.results.tally import Tally, TallyRecord
 from assay.runs.executor import RunExecutor
 from assay.runs.intake import NewRun, new_id, submit
@@ -146,6 +148,8 @@ class AgentRunSpec(NamedTuple):
     tags: Sequence[str] = ()
     columns: Places = NO_PLACES  # of the table that the cases come from
     provenance: Provenance = NOTHING
+    data: str = ""  # the digest of the names of its files
+    part: RunPart | None = None  # which of the cases it has, if not all
 
 
 class AgentEvaluation:
@@ -180,6 +184,8 @@ class AgentEvaluation:
         metadata |= {DIGEST: digest} if digest else {}
         metadata |= {"tags": list(spec.tags)} if spec.tags else {}
         metadata |= spec.provenance.metadata
+        metadata |= {DATA: spec.data} if spec.data else {}
+        metadata |= {PART: msgspec.to_builtins(spec.part)} if spec.part else {}
         new = NewRun(
             run=new_id("eval_"),
             tenant=LOCAL_TENANT,

@@ -6,8 +6,10 @@ from os import PathLike, fspath
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay import settings
+from assay.agenteval.planning.run_header import TASKS_OF_SUITE
 from assay.api.suites import SuiteRun
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
@@ -114,8 +116,8 @@ def _suite_lines(run: SuiteRun, scores: RunScores | None) -> Iterator[tuple[str,
     if scores is not None:
         if run.status != "completed":
             scores.incomplete = f"it is {run.status}"
-        elif run.report.part:
-            scores.incomplete = f"it has {run.report.part}"
+        elif run.report.selection is not UNSET:
+            scores.note_part(run.report.selection, TASKS_OF_SUITE)
         add_tasks(run.report, scores)
         for finding in run.findings:
             for _ in range(finding.count):

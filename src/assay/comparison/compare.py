@@ -33,6 +33,7 @@ from assay.stats.paired import LEVEL
 from assay.stats.verdict import Verdict, holm
 
 MAX_IDS = 1_000  # ids in one list of a document
+A_PART = "a part of a run"
 
 
 class CaseList(Struct, frozen=True):
@@ -82,6 +83,8 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     slices: tuple[SliceDifference, ...] = ()
     metrics: tuple[MetricDifference, ...] = ()  # every one, if that is asked for
     notes: tuple[str, ...] = ()
+    part: bool = False  # of one of the runs only a part was run: nothing is known of its other cases
+    by_outcome: bool = False  # that part was chosen because its cases did not pass, so there is no verdict
     unpaired: bool = False
     in_both: int = 0  # cases of both runs, if they are not paired
     mixes: tuple[SliceMix, ...] = ()  # that differ between runs that are not paired
@@ -158,7 +161,8 @@ def compare_paired(
         _require_two_runs(runs, metric)
     for at in pairings:
         samples[at] = whole_sample(paired, at, span)
-        if not samples[at].measured and not samples[at].unmeasured:
+        is_apart = (runs[0].part or runs[at].part) and not paired.in_both[at]
+        if is_apart or (not samples[at].measured and not samples[at].unmeasured):
             raise InvalidRequest(_nothing_shared(paired, at))
         if standard is not None and at in paired.unpaired and samples[at].measured:
             samples[at], standardized[at] = standardized_sample(paired, at, span, standard.name)
@@ -216,7 +220,12 @@ def _pair(
     index, metric = paired.index, paired.metric
     baseline, run = index.runs[0], index.runs[at]
     is_unpaired = at in paired.unpaired
-    power = None if metric.quantile is not None else sample.sensitivity(result.margin, result.level)
+    by_outcome = baseline.by_outcome or run.by_outcome
+    if by_outcome:
+        result = _without_verdict(result)
+        slices = tuple(replace(one, result=_without_verdict(one.result)) for one in slices)
+    no_power = by_outcome or metric.quantile is not None
+    power = None if no_power else sample.sensitivity(result.margin, result.level)
     groups = case_groups(paired, at)
     found = PairComparison(
         baseline=baseline.name,
@@ -237,6 +246,8 @@ def _pair(
         notes=tuple(_notes_of(baseline, run, is_paired=not is_unpaired)),
         baseline_name=baseline.given_name,
         run_name=run.given_name,
+        part=bool(baseline.part or run.part),
+        by_outcome=by_outcome,
         unpaired=is_unpaired,
         in_both=paired.in_both[at] if is_unpaired else 0,
         mixes=slice_mixes(paired, at),
@@ -245,6 +256,11 @@ def _pair(
         differs=tuple(_differs(baseline, run)),
     )
     return found if is_unpaired else _with_changes(found, paired, at, limit)
+
+
+def _without_verdict(result: DifferenceInterval) -> DifferenceInterval:
+    """The difference of cases that were chosen by their outcome: chance alone would make it."""
+    return replace(result, verdict="not enough data", measured_verdict=None)
 
 
 def _with_changes(found: PairComparison, paired: PairedRuns, at: int, limit: int) -> PairComparison:
@@ -312,10 +328,20 @@ def _case_list(index: CaseIndex, cases: Sequence[int]) -> CaseList:
 
 
 def _notes_of(baseline: RunScores, run: RunScores, *, is_paired: bool) -> Iterable[str]:
-    """Runs that are not complete, checks that only one of them has, and a standardization that does nothing."""
+    """
+    Runs that are not complete, parts of runs, checks that only one of them has, and a standardization that does
+    nothing.
+    """
     for one in (baseline, run):
         if one.incomplete:
             yield f"{one.title} is not complete: {one.incomplete}"
+        if one.part:
+            yield f"{one.title} is {A_PART}: {one.part}; nothing is known of the others"
+    if baseline.by_outcome or run.by_outcome:
+        yield (
+            "there is no verdict, because cases that are chosen for their failures look better by chance when they run"
+            " again: run all cases for a verdict"
+        )
     if baseline.checks and run.checks and baseline.checks.keys() != run.checks.keys():
         removed = [name for name in baseline.checks if name not in run.checks]
         added = [name for name in run.checks if name not in baseline.checks]
@@ -334,6 +360,9 @@ def _notes_of(baseline: RunScores, run: RunScores, *, is_paired: bool) -> Iterab
 def _nothing_shared(paired: PairedRuns, at: int) -> str:
     """Why two runs have no case to compare. `at` is the number of the run."""
     baseline, run = paired.runs[0], paired.runs[at]
+    if (baseline.part or run.part) and not paired.in_both[at]:
+        both = f"{baseline.title} and {run.title}"
+        return f"nothing can be compared: no case is in both {both}, and one of them is a part"
     if at not in paired.unpaired:
         return f"nothing can be compared: no case has the metric in both {baseline.title} and {run.title}"
     without = next(one for one in (0, at) if next(paired.cases(one), None) is None)

@@ -1,5 +1,8 @@
 """The verdict on two eval runs, from their reports."""
 
+from msgspec import UNSET
+
+from assay.agenteval.planning.run_header import TASKS_OF_SUITE
 from assay.agenteval.results.report import EvalReport
 from assay.comparison.compare import PairComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions, RunScores
@@ -36,7 +39,8 @@ def require_comparison(
 
 def _scores(report: EvalReport) -> RunScores:
     scores = RunScores(report.run, ReadOptions(), is_eval=True)
-    scores.incomplete = f"it has {report.part}" if report.part else ""
+    if report.selection is not UNSET:
+        scores.note_part(report.selection, TASKS_OF_SUITE)
     for task in report.tasks:
         scores.add_score(task.task_id, task.score, task.passed, task.trials, task.trials_passed)
     return scores

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.comparison.case_reasons import ALL_PASSED
-from assay.comparison.compare import MAX_IDS, CaseList, PairComparison
+from assay.comparison.compare import A_PART, MAX_IDS, CaseList, PairComparison
 from assay.comparison.gate_reports import junit, markdown, sarif
 from assay.comparison.gate_verdict import (
     Finding,
@@ -184,9 +184,17 @@ async def gate_result(
             facts,
             comparison=pair,
             newly_failing=newly,
+            baseline_missing=_missing(before),
             unknown_baseline=before.unknown_end,
         )
     return await in_thread(lambda: _judged(facts))
+
+
+def _missing(baseline: RunScores) -> str:
+    """Why a baseline is not a whole run."""
+    if baseline.incomplete:
+        return f"is not complete: {baseline.incomplete}"
+    return f"is {A_PART}: {baseline.part}" if baseline.part else ""
 
 
 def _judged(facts: GateFacts) -> tuple[GateResult, Sequence[CaseOutcome]]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from assay.comparison.compare import CaseList, PairComparison
+from assay.comparison.compare import A_PART, CaseList, PairComparison
 from assay.comparison.difference import SliceDifference
 from assay.comparison.metric import read_metric
 from assay.comparison.policy import GatePolicy
@@ -96,6 +96,7 @@ class GateFacts(Struct, frozen=True, kw_only=True):
     comparison: PairComparison | None = None
     newly_failing: CaseList = CaseList(0)
     allow_partial: bool = False
+    baseline_missing: str = ""  # why the baseline is not a whole run
     unknown_baseline: bool = False  # nothing says whether the baseline is complete
 
     @property
@@ -127,6 +128,8 @@ def _missing(facts: GateFacts) -> Iterator[str]:
         yield f"{run.title} is empty: there is no result to decide on"
     if run.incomplete and not facts.allow_partial:
         yield f"{run.title} is not complete: {run.incomplete}; {_partial_hint()}"
+    if run.part and not facts.allow_partial:
+        yield f"{run.title} is {A_PART}: {run.part}; {_partial_hint()}"
     if run.unknown_end and not facts.allow_partial:
         yield _unknown(run.title)
     missing = level.unmeasured
@@ -144,7 +147,8 @@ def _missing(facts: GateFacts) -> Iterator[str]:
 
 def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iterator[str]:
     lost, name = comparison.only_in_baseline, facts.run.title
-    if lost.count and not comparison.unpaired and not facts.policy.allow_missing_cases:
+    is_known = not comparison.unpaired and not facts.run.part  # a part has other cases missing on purpose
+    if lost.count and is_known and not facts.policy.allow_missing_cases:
         yield (
             f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
             f" ({_names(lost.ids, lost.count)}); a policy with allow_missing_cases: true decides on the others"
@@ -158,9 +162,8 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
         )
     if facts.allow_partial:
         return
-    for note in comparison.notes:
-        if note.startswith(f"{comparison.baseline_name or comparison.baseline} is not complete"):
-            yield f"the baseline {note}; {_partial_hint()}"
+    if facts.baseline_missing:
+        yield f"the baseline {comparison.baseline_title} {facts.baseline_missing}; {_partial_hint()}"
     if facts.unknown_baseline:
         yield f"the baseline: {_unknown(comparison.baseline_title)}"
 
@@ -328,6 +331,11 @@ def _line(comparison: PairComparison) -> str:
 
 
 def _passed(facts: GateFacts) -> str:
+    words = _passed_words(facts)
+    return _joined([words, f"{facts.run.title} is {A_PART}: {facts.run.part}"]) if facts.run.part else words
+
+
+def _passed_words(facts: GateFacts) -> str:
     run, level, comparison = facts.run, facts.level, facts.comparison
     bar = _bar_text(facts)
     if comparison is not None:

@@ -1,8 +1,8 @@
 """
 Pairs the cases of runs by id, and averages the trials of each case.
 
-Two runs are paired if at least half of the cases of the smaller one are in both. Otherwise they are runs over different
-cases, as two windows of traces: all cases of both count.
+Two runs are paired if at least half of the cases of the smaller one are in both, or if one of them is a part of a run
+and they share a case. Otherwise they are runs over different cases, as two windows of traces: all cases of both count.
 
 Runs have up to millions of results, and a server compares them in a thread: every loop gives other tenants their turn.
 """
@@ -238,7 +238,9 @@ class PairedRuns:
         self.unpaired = frozenset(at for at in self.pairings if not self._is_paired(at))
 
     def _is_paired(self, at: int) -> bool:
-        """Whether at least half of the cases of the smaller run are in both."""
+        """Whether at least half of the cases of the smaller run are in both, or one of them is a part of a run."""
+        if self.in_both[at] and (self.runs[0].part or self.runs[at].part):
+            return True
         smaller = min(self.index.cases_in(0), self.index.cases_in(at))
         return 2 * self.in_both[at] >= smaller
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.comparison.result_line import EXPECTED
 from assay.comparison.run_scores import RunScores
@@ -99,7 +100,10 @@ def _note_end(scores: RunScores | None, end: RunEnd | None) -> None:
         return
     if end is None:
         scores.unknown_end = True
-    elif not end.complete:
+        return
+    if end.part is not UNSET:
+        scores.note_part(end.part)
+    if not end.complete and (end.part is UNSET or end.results != end.planned):
         scores.incomplete = end.missing
 
 

@@ -20,6 +20,7 @@ from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import is_list, is_object
 from assay.results.check_names import AGENT_ANSWERED
+from assay.results.run_part import CASES_OF_DATA, RunPart
 from assay.results.slices import LONGEST, MAX_SLICES, Columns, Dimension, note_members, too_many_slices
 from assay.traces.sampling import SampledTraces
 
@@ -94,6 +95,8 @@ class RunScores:
         self.is_eval = is_eval  # the scores come from a report, not from the lines
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
+        self.part = ""  # which cases it has, if it was asked for some of them
+        self.by_outcome = False  # those of the part were chosen because they did not pass before
         self.sampling = SampledTraces()
         self.unknown_end = False  # nothing says whether the run is complete
         self.not_looked_for: tuple[str, ...] = ()  # kinds of findings, each with the reason
@@ -121,6 +124,10 @@ class RunScores:
         """Slices by the columns of the table that the cases come from, too. Call it before lines are added."""
         self.columns = columns
         self._dimensions = tuple(one.in_table(columns) for one in self.options.every_dimension)
+
+    def note_part(self, part: RunPart, whole: str = CASES_OF_DATA) -> None:
+        """Note that the run has only these cases: nothing is known of the others."""
+        self.part, self.by_outcome = f"it has {part.text(whole)}", part.by_outcome
 
     @property
     def title(self) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND as EVAL
-from assay.agenteval.planning.run_header import part_of
+from assay.agenteval.planning.run_header import TASKS_OF_SUITE
 from assay.agenteval.results.report import EvalReport, read_results, report_of
 from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import recorded_checks
@@ -19,6 +19,7 @@ from assay.fep.records.service import EvaluationService
 from assay.ports import ACTIVE, Run, Store
 from assay.protocol.json_types import is_object
 from assay.results.reasons import number_of
+from assay.results.run_part import CASES_OF_DATA, part_in
 from assay.results.slices import Columns
 from assay.runs.erasure import request_data
 from assay.runs.provenance import commit_text
@@ -86,8 +87,8 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     scores.about = _about(run)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
-    elif part := part_of(run):
-        scores.incomplete = f"it has {part}"
+    elif (part := part_in(run.metadata)) is not None:
+        scores.note_part(part, TASKS_OF_SUITE if run.kind == EVAL else CASES_OF_DATA)
     return scores
 
 

@@ -141,10 +141,11 @@ def about_cases(pair: PairComparison) -> list[str]:
         lines.append(f"not measured: {_names(pair.unmeasured)}{aside}; {reach}")
     if pair.unpaired:
         return [*lines, *_about_mixes(pair), *(f"note: {note}" for note in pair.notes)]
+    unknown = ": nothing is known of the difference" if pair.part else ""
     if pair.only_in_baseline.count:
-        lines.append(f"only in {pair.baseline_title}: {_names(pair.only_in_baseline)}, not compared")
+        lines.append(f"only in {pair.baseline_title}: {_names(pair.only_in_baseline)}, not compared{unknown}")
     if pair.only_in_run.count:
-        lines.append(f"only in {pair.run_title}: {_names(pair.only_in_run)}, not compared")
+        lines.append(f"only in {pair.run_title}: {_names(pair.only_in_run)}, not compared{unknown}")
     if pair.other_inputs.count:
         lines.append(f"different inputs under the same id: {_names(pair.other_inputs)}")
     return [*lines, *(f"note: {note}" for note in pair.notes)]
@@ -213,7 +214,7 @@ def _interval_bounds(bounds: UnmeasuredBounds) -> str:
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
     """The smallest difference that this many cases can show, and how many more would settle the margin."""
     cases = cases_text(pair.result, "case")
-    if pair.result.method in ("bca", "none"):  # the power is that of means
+    if pair.by_outcome or pair.result.method in ("bca", "none"):  # the power is that of means
         return None
     if pair.smallest_effect is None:
         if pair.verdict in ("improved", "regressed"):
@@ -242,7 +243,7 @@ def _more(pair: PairComparison, number: int, noun: str) -> str:
 
 def smallest_drop_text(pair: PairComparison, noun: str = "case") -> str | None:
     """The smallest drop that these cases could have shown."""
-    if pair.result.method in ("bca", "none"):  # the power is that of means
+    if pair.by_outcome or pair.result.method in ("bca", "none"):  # the power is that of means
         return None
     cases = cases_text(pair.result, noun)
     if pair.smallest_effect is None:

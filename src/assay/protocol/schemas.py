@@ -1,5 +1,6 @@
 """JSON Schemas of the protocol's types, generated from the types."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -28,9 +29,17 @@ NOUNS: dict[str, Any] = {
 
 
 def schema_of(name: str) -> str:
-    """Draft 2020-12, indented."""
-    (top,), parts = msgspec.json.schema_components([NOUNS[name]], ref_template="#/$defs/{name}")
-    described = parts.pop(name) if top.get("$ref") == f"#/$defs/{name}" else top
+    """The schema of a type of the protocol."""
+    return schema_of_types([NOUNS[name]])
+
+
+def schema_of_types(types: Sequence[Any]) -> str:
+    """The schema of a document of one of these types: draft 2020-12, indented."""
+    tops, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    described: dict[str, Any] = {"anyOf": list(tops)} if len(types) > 1 else tops[0]
+    name = described.get("$ref", "").removeprefix("#/$defs/")
+    if name in parts and msgspec.json.encode(parts).count(f'"#/$defs/{name}"'.encode()) == 0:
+        described = parts.pop(name)
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}
     if parts:
         document["$defs"] = parts

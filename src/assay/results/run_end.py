@@ -8,10 +8,11 @@ last row has it in `.csv`, and the metadata of the file in `.parquet`.
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationSummary, Status
+from assay.results.run_part import RunPart
 
 MEMBER = "run"
 PARQUET_KEY = b"assay.run"
@@ -19,11 +20,16 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
-    """How many results were planned (None: it is not known), how many there are, and whether that is all."""
+    """
+    How many results were planned (None: it is not known), how many there are, and whether that is all.
+
+    A part of a run is never complete; `planned` are then the results of its own cases.
+    """
 
     planned: Count | None
     results: Count
     complete: bool
+    part: RunPart | UnsetType = UNSET
 
     @property
     def missing(self) -> str:

@@ -353,3 +353,24 @@ def test_a_promotion_on_another_host(host, command, there, tmp_path):
     assert (row["score"], row["state"], row["promotedBy"]) == (1.0, "staged", True)
     rolled = command("deploy", "rollback", subject, *options, folder=tmp_path)
     assert (rolled.code, "rollback needs an active version" in rolled.err) == (2, True)
+
+
+def test_only_runs_a_part_of_the_suite_there(there):
+    run = ("run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN)
+    refused, named, first = there.each(
+        [(*run, "--only", "wronk"), (*run, "--only", "right"), (*run, "--name", "only")]
+    )
+    assert (refused.code, "the suite has no task 'wronk'; did you mean wrong?" in refused.err) == (2, True)
+    assert "1 of 2 tasks of its suite" in named.out, named.err
+    again, given = there.each(
+        [(*run, "--only", "failing", "--json"), (*run, "--only", "failing:only", "--json")]
+    )
+    for one in (again, given):
+        report = json.loads(one.out)["report"]
+        assert [task["taskId"] for task in report["tasks"]] == ["wrong"]
+        assert (report["selection"]["rule"], report["selection"]["of"]) == ("failing", 2)
+    assert first.code == 3
+    reference = there(
+        "run", "local.tests.evals.driven@1.0.0", "--agent", "local.who.answer", "--only", "right"
+    )
+    assert "--only: expected SUITE as a file with --server" in reference.err

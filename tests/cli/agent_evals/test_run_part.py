@@ -43,27 +43,25 @@ def ran(ended):
 
 def test_options_select_tasks_of_the_suite(assay):
     for options, tasks in {
-        ("--task", "b"): "b",
-        ("--task", "d", "--task", "b", "--task", "d"): "bd",  # in the order of the suite
+        ("--only", "b"): "b",
+        ("--only", "d", "--only", "b", "--only", "d"): "bd",  # in the order of the suite
         ("--limit", "2"): "ab",
         ("--limit", "9"): "abcde",
-        ("--task", "e", "--task", "b", "--limit", "1"): "b",
+        ("--only", "e", "--only", "b", "--limit", "1"): "b",
     }.items():
         assert ran(assay(*RUN, "--json", *options)) == tasks, options
 
 
 REFUSED = {
-    ("--task", "x"): "--task: the suite has no task 'x'; it has a, b, c, d, e",
+    ("--only", "x"): "--only: the suite has no task 'x'; it has a, b, c, d, e",
     ("--limit", "0"): "--limit: expected a whole number of at least 1, got '0'",
     ("--max-cost", "0"): "--max-cost: expected a number above 0, got 0",
     ("--k", "2"): "--k 2: expected a number from 1 to 1",
-    ("--only", "b"): "--only 'b': expected failing or failing:RUN; --task ID selects a task by its id",
-    ("--only", "failing:"): "expected failing or failing:RUN",
+    ("--only", "failing:"): "--only failing:: expected failing, failing:RUN or an id",
+    ("--only", ""): "--only: expected failing, failing:RUN or an id, got an empty text",
     ("--only", "failing"): "has no run of local.mine.upper yet",
     ("--only", "failing:run-0"): "there is no run 'run-0'",
-    ("--server", "http://127.0.0.1:1", "--task", "a"): "--task and --server: expected one of them",
     ("--server", "http://127.0.0.1:1", "--limit", "1"): "--limit and --server: expected one of them",
-    ("--server", "http://127.0.0.1:1", "--only", "failing"): "--only and --server: expected one of them",
     ("--server", "http://127.0.0.1:1", "--max-cost", "1"): "--max-cost and --server: expected one of them",
 }
 
@@ -93,10 +91,16 @@ def test_a_part_of_a_suite_is_never_taken_for_the_whole(assay, tmp_path):
     for results in ("latest", "part.jsonl"):
         gate = assay("gate", results)
         assert gate.code == 1, gate.out
-        assert "is not complete: it has 2 of 5" in gate.out
+        assert "is a part of a run: it has 2 of 5" in gate.out
         assert assay("gate", results, "--allow-partial", "--min-mean", "1").code == 0
     compared = assay("compare", "whole.jsonl", "latest")
-    assert "is not complete: it has 2 of 5 tasks of its suite" in compared.out
+    assert (
+        "is a part of a run: it has 2 of 5 tasks of its suite; nothing is known of the others" in compared.out
+    )
+    assert (
+        "only in whole.jsonl: 3 cases (c, d, e), not compared: nothing is known of the difference"
+        in compared.out
+    )
     document = json.loads(assay("show", "latest", "--json").out)
     assert (document["summary"], document["report"]["suiteTotal"]) == (None, 5)
     assert "a part of the suite: 2 of 5 tasks of its suite" in assay("show", "latest").out
@@ -119,12 +123,17 @@ def test_only_failing_runs_what_did_not_pass_last(assay, tmp_path):
     (tmp_path / "broken").write_text("bd")
     first = json.loads(assay(*RUN, "--mode", "golden", "--json").out)["runId"]
     (tmp_path / "broken").write_text("d")
-    assert ran(assay(*RUN, "--mode", "golden", "--json", "--task", "a")) == "a"
+    assert ran(assay(*RUN, "--mode", "golden", "--json", "--only", "a")) == "a"
     assert ran(failing()) == "bd"  # the run of task a says nothing about them
     assert ran(failing()) == "d"
     assert ran(assay(*RUN, "--mode", "golden", "--json", "--only", f"failing:{first[:-1]}")) == "bd"
-    assert ran(failing("--task", "d", "--task", "a")) == "d"
-    assert "nothing to run: task a did not fail" in failing("--task", "a").err
+    assert ran(failing("--only", "a")) == "ad"
+    shown = json.loads(assay("show", "latest", "--json").out)["report"]["selection"]
+    assert (shown["cases"], shown["of"], shown["rule"], shown["runs"][-1]) == (2, 5, "failing and ids", first)
+    assert (
+        "a part of the suite: 2 of 5 tasks of its suite, those that did not pass in run-"
+        in assay("show", "latest").out
+    )
     (tmp_path / "suite.json").write_text(
         json.dumps({**SUITE, "version": "1.0.1", "tasks": SUITE["tasks"][:3]})
     )

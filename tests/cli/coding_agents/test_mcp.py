@@ -93,7 +93,8 @@ def test_the_answers_are_those_of_the_command(client, first_run, command, folder
     shown = json.loads(command("show", run, "--failing", "--json", folder=folder).out)
     failures = client("failures", run=run)
     assert (failures["count"], failures["status"]) == (shown["count"], "completed")
-    assert [one["id"] for one in failures["cases"]] == [one["id"] for one in shown["cases"]]
+    ids = [one["data"]["id"] for one in shown["cases"]]
+    assert [one["data"]["id"] for one in failures["cases"]] == ids
     assert failures["cases"][0]["data"] == shown["cases"][0]["data"]
     gate = client("gate", run="before")
     decided = command("gate", "before", "--json", folder=folder)
@@ -102,8 +103,8 @@ def test_the_answers_are_those_of_the_command(client, first_run, command, folder
     assert same["comparison"]["verdict"] == "equivalent" or same["comparison"]["difference"] == 0
     tried = client("try_check", check="exact_match", output="a", expected="b")
     assert (tried["passed"], tried["data"]["reasons"][0]["check"]) == (False, "exact_match")
-    nothing = client("run", suite="suite.json", agent="shop:answer", only="failing:before", tasks=["sent"])
-    assert (nothing["exit_code"], nothing["messages"]) == (0, ["nothing to run: task sent did not fail"])
+    every = client("run", suite="suite.json", agent="shop:answer", only="failing:before", tasks=["sent"])
+    assert (every["exit_code"], every["tasks"]) == (3, 3)
 
 
 REFUSED = {
@@ -118,7 +119,7 @@ REFUSED = {
     "unknown run": ("failures", {"run": "run-z"}, "there is no run 'run-z'"),
     "unknown case": ("show_case", {"run": "before", "case": "lat"}, "has no task 'lat'; did you mean late?"),
     "unknown check": ("failures", {"run": "before", "check": "rouge"}, "has no check 'rouge'; its checks:"),
-    "unknown task": ("run", {"suite": "suite.json", "agent": "shop:answer", "tasks": ["x"]}, "tasks: the suite"),
+    "unknown task": ("run", {"suite": "suite.json", "agent": "shop:answer", "tasks": ["x"]}, "only: the suite"),
     "unknown type": ("list_checks", {"check": "regexx"}, "got 'regexx'; did you mean regex?"),
     "no check": ("try_check", {"check": "vibes", "output": ""}, "there is no check"),
     "wrong preset": ("gate", {"run": "before", "preset": "mild"}, "preset: expected one of"),
@@ -193,7 +194,7 @@ def test_what_is_cut_has_a_mark_and_the_call_that_shows_it(client, first_run):
     failures = client("failures", run="before", max_bytes=LEAST_BYTES, limit=1)
     assert (failures["more"], failures["rest"]["tool"]) == (1, "failures")
     both = client("failures", **failures["rest"]["arguments"])
-    assert [one["id"] for one in both["cases"]] == ["late", "long"]
+    assert [one["data"]["id"] for one in both["cases"]] == ["late", "long"]
     assert "[cut: 90,002 bytes]" in both["cases"][1]["data"]["got"]
     assert both["rest"] == {"tool": "show_case", "arguments": {"run": first_run["run"], "case": "long"}}
     case = client("show_case", **both["rest"]["arguments"])

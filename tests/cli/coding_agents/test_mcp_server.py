@@ -42,7 +42,7 @@ def test_runs_are_made_read_compared_and_decided_there(there):
     assert (failures["run"], failures["status"]) == (ran["run"], "completed")
     assert failures["count"] == "2 tasks: 1 passed, 1 failed, 0 not measured"
     (case,) = failures["cases"]
-    assert (case["id"], case["data"]["expected"], case["data"]["got"]) == ("wrong", "y", "x")
+    assert (case["data"]["id"], case["data"]["expected"], case["data"]["got"]) == ("wrong", "y", "x")
     shown = client("show_case", run=ran["run"], case="right")
     assert (shown["trials"][0]["failing"], shown["trials"][0]["data"]["got"]) == (False, "x")
     second = client("run", **CALL)["run"]
@@ -58,7 +58,7 @@ REFUSED = {
     "unknown run": ("failures", {"run": "run-z"}, "there is no run 'run-z'"),
     "unknown case": ("show_case", {"run": "latest", "case": "wron"}, "did you mean wrong?"),
     "unknown agent": ("run", {"suite": "suite.json", "agent": "local.nobody"}, "local.nobody"),
-    "a choice of tasks": ("run", {**CALL, "only": "failing"}, "only and --server: expected one of them"),
+    "unknown task": ("run", {**CALL, "tasks": ["wron"]}, "did you mean wrong?"),
     "itself": ("gate", {"run": "latest", "baseline": "latest"}, "expected another run"),
 }
 

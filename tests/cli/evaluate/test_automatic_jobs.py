@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from assay.cli.evaluate import automatic_jobs, jobs
 from assay.cli.evaluate.evaluate import main
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import checks_from

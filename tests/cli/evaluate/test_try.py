@@ -55,6 +55,12 @@ def test_what_cannot_be_tried_is_refused(command, tmp_path, arguments, message):
 def test_the_case_comes_from_standard_input_and_the_answer_is_json(command, tmp_path):
     tried = command("try", "contains: [Lyon]", "--json", folder=tmp_path, stdin=b'{"output": "It is Lyon."}')
     assert tried.code == 0
-    assert json.loads(tried.out)["reasons"] == [
-        {"check": "contains", "passed": True, "reason": "contains all of 'Lyon'"}
-    ]
+    document = json.loads(tried.out)
+    assert (document["outcome"], document["data"]["got"]) == ("passed", "It is Lyon.")
+    (reason,) = document["data"]["reasons"]
+    assert (reason["check"], reason["passed"], reason["reason"]) == (
+        "contains",
+        True,
+        "contains all of 'Lyon'",
+    )
+    assert document["data"]["result"]["status"] == "completed"

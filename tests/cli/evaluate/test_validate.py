@@ -87,9 +87,9 @@ def test_every_problem_has_its_line_and_column(command, folder, name, lines):
 
 def test_all_files_are_reported_as_json(command, folder):
     done = command("validate", "good.yaml", "suite.yaml", "--json", folder=folder)
-    good, bad = json.loads(done.out)
+    good, bad = json.loads(done.out)["files"]
     assert (done.code, good["valid"], good["kind"]) == (2, True, "suite")
-    assert [(one["place"], one["line"], one["column"]) for one in bad["problems"]] == [
+    assert [(one["data"]["place"], one["line"], one["column"]) for one in bad["problems"]] == [
         ("tasks[0].expected", 5, 5),
         ("tasks[0].expectd", 7, 5),
     ]

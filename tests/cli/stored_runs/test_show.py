@@ -237,7 +237,7 @@ def test_failing_cases_for_a_program_have_content_reasons_and_steps(home, runs, 
         "completed",
         "3 tasks: 1 passed, 2 failed, 0 not measured",
     )
-    cases = {case["id"]: case for case in found["cases"]}
+    cases = {case["data"]["id"]: case for case in found["cases"]}
     assert set(cases) == {"raises", "looks"}
     looks = cases["looks"]["data"]
     assert (looks["expected"], looks["got"]) == ("It is lost.", "It is sent.")
@@ -245,7 +245,7 @@ def test_failing_cases_for_a_program_have_content_reasons_and_steps(home, runs, 
     assert looks["reasons"][0]["arguments"] == {"negate": False, "case_sensitive": True}
     assert looks["steps"][0] == 'calls shop:orders {"id":17}'
     assert "KeyError: 'no order'" in cases["raises"]["data"]["error"]
-    whole = command(*cases["looks"]["all"].split()[1:], folder=folder)
+    whole = command(*cases["looks"]["all"].replace("ID", "looks").split()[1:], folder=folder)
     assert json.loads(whole.out)["cases"][0]["id"] == "looks"
 
 
@@ -254,6 +254,6 @@ def test_failing_cases_for_a_program_are_cut_and_keep_to_their_bytes(home, runs,
     shown = command("show", runs["evaluation"], "--failing", "--json", "--max-bytes", "2000", folder=folder)
     assert len(shown.out.encode()) <= 2_001  # and the end of the line
     found = json.loads(shown.out)
-    long = next(case for case in found["cases"] if case["id"] == "long")
+    long = next(case for case in found["cases"] if case["data"]["id"] == "long")
     assert long["cut"]
     assert "… [cut: " in json.dumps(long["data"], ensure_ascii=False)

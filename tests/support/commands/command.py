@@ -61,14 +61,18 @@ class Command:
             raise AssertionError(f"no end after {PATIENCE:g} s") from None
         return CommandResult(process.returncode, out, err)
 
-    def each(self, commands, *, folder) -> list[CommandResult]:
+    def each(self, commands, *, folder, environ=None) -> list[CommandResult]:
         """The results of these commands, which run one after another in one process."""
-        return self.batch([{"command": list(arguments)} for arguments in commands], folder=folder)
+        return self.batch(
+            [{"command": list(arguments)} for arguments in commands], folder=folder, environ=environ
+        )
 
-    def batch(self, jobs, *, folder):
+    def batch(self, jobs, *, folder, environ=None):
         """The answers to these jobs of `support.commands.batch_program`; a command's is as if it had been called alone."""
         target = "support.commands.batch_program:main"
-        process = self._zygote.start(folder=folder, target=target, stdin=json.dumps(jobs).encode())
+        process = self._zygote.start(
+            folder=folder, target=target, stdin=json.dumps(jobs).encode(), environ=environ
+        )
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
         return [CommandResult(**one) if "code" in one else one for one in json.loads(out)]

@@ -12,6 +12,7 @@ from assay.protocol.agent_evals import AgentEvalSuite
 from assay.protocol.agents import AgentCard
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
+from assay.results.run_part import Rule
 from assay.runs.provenance import NOTHING, Provenance
 
 MAX_TRIALS = 100
@@ -27,6 +28,8 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     baseline_run_id: str | None = None
     tasks: tuple[str, ...] | None = None  # only these tasks of the suite; None: all
     limit: int | None = None  # only the first ones of them
+    rule: Rule | None = None  # how the tasks were chosen; None: by their ids, or the first ones
+    failing_in: tuple[str, ...] = ()  # the runs in which the chosen tasks did not pass
     max_cost: float | None = None  # US dollars from which no trial is started
     trials: int = 1
     seconds: float | None = None  # of a task; None: the host's

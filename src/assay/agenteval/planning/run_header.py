@@ -14,6 +14,8 @@ from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.redaction import redact_checks
+from assay.results.run_part import MEMBER as PART
+from assay.results.run_part import Rule, RunPart
 from assay.runs.erasure import request_data
 from assay.runs.log_reader import read_chunks
 from assay.runs.provenance import NOTHING, Provenance
@@ -55,6 +57,8 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trials: int = 1
     total: int  # tasks
     suite_total: int = 0  # tasks of the suite that the modes cover, if the run has only a part of them
+    rule: Rule | None = None  # how that part was chosen
+    failing_in: tuple[str, ...] = ()  # the runs in which its tasks did not pass
     seconds: float
     judge: str | None = None
     thresholds: Thresholds = Thresholds()
@@ -70,6 +74,13 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def has_live_tools(self) -> bool:
         return self.live or self.record
+
+    @property
+    def part(self) -> RunPart | None:
+        """The part of its suite that the run has; None: it has every task that its modes cover."""
+        if not self.suite_total:
+            return None
+        return RunPart(cases=self.total, of=self.suite_total, rule=self.rule or "first", runs=self.failing_in)
 
     @property
     def pass_score(self) -> float:
@@ -103,6 +114,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "total": self.total,
         }
         metadata |= {SUITE_TOTAL: self.suite_total} if self.suite_total else {}
+        metadata |= {PART: msgspec.to_builtins(self.part)} if self.part else {}
         metadata |= {"trials": self.trials} if self.trials > 1 else {}
         metadata |= {"principal": self.principal} if self.principal else {}
         metadata |= {PRIORITY: self.configurable[PRIORITY]} if PRIORITY in self.configurable else {}
@@ -136,6 +148,8 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         trials=request.trials,
         total=len(plan.tasks),
         suite_total=plan.suite_total if len(plan.tasks) < plan.suite_total else 0,
+        rule=request.rule or (None if request.tasks is None else "ids"),
+        failing_in=request.failing_in,
         seconds=plan.seconds,
         judge=request.judge,
         thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
@@ -184,9 +198,12 @@ async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]
             yield at, line
 
 
+TASKS_OF_SUITE = "tasks of its suite"
+
+
 def part_text(total: int, suite_total: int) -> str:
     """`2 of 5 tasks of its suite`."""
-    return f"{total:,} of {suite_total:,} tasks of its suite"
+    return f"{total:,} of {suite_total:,} {TASKS_OF_SUITE}"
 
 
 def part_of(run: Run) -> str:

@@ -24,6 +24,7 @@ from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import JSON, is_object
 from assay.results.reasons import passed_of, reason_of
+from assay.results.run_part import RunPart
 from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import Cost, stored_statistics
 from assay.stats.intervals import Method, Rate
@@ -85,6 +86,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     interval_method: Method = "none"
     safety: SafetyReport | None = None  # in the mode adversarial
     suite_total: int | None = None  # tasks of the suite, if the run has only a part of them
+    selection: RunPart | UnsetType = UNSET  # which part that is
     repeated_cost_usd: float | UnsetType = (
         UNSET  # of trials before a resumption, which ran again and do not count
     )
@@ -137,6 +139,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         if MODE in request.modes
         else None,
         suite_total=request.suite_total or None,
+        selection=request.part or UNSET,
         repeated_cost_usd=run.metadata.get(REPEATED_COST) or UNSET,
     )
 

@@ -11,12 +11,14 @@ import msgspec
 from assay import settings
 from assay.auth import keys
 from assay.auth.keys import DEFAULT, Key, expiry
+from assay.cli.admin.document_schemas import DOCUMENTS, document_types
 from assay.cli.console.console import count_of, echo, echo_err, echo_json, echo_rows
 from assay.errors import UsageError
+from assay.errors.nearest import did_you_mean
 from assay.host import parts
 from assay.ports import Secret, Store, Transaction
 from assay.ports.audit import audit_entry
-from assay.protocol.schemas import NOUNS, schema_of
+from assay.protocol.schemas import NOUNS, schema_of, schema_of_types
 from assay.settings import Settings
 
 
@@ -125,7 +127,9 @@ def rekey(*, clear: bool, json: bool) -> None:
         )
     count, keys = asyncio.run(_reencrypt(chosen, "" if clear else cipher.key_id, sealing=not clear))
     if json:
-        document = {"resealed": count, "rewrapped": keys, "key": None if clear else cipher.key_id}
+        from assay.cli.admin.admin_documents import RekeyDocument  # deferred import: it loads much
+
+        document = RekeyDocument(count, keys, None if clear else cipher.key_id)
         echo_json(msgspec.json.encode(document))
     elif clear:
         echo(f"decrypted {count_of(count, 'record')}; ASSAY_EVIDENCE_KEY is no longer needed")
@@ -151,15 +155,20 @@ async def _reencrypt(settings: Settings, key: str, *, sealing: bool) -> tuple[in
                 return count, keys
 
 
-# `assay schema`: the JSON Schemas of the protocol's types.
+# `assay schema`: the JSON Schemas of the protocol's types, and of what verbs print with --json.
 
 
 def print_schema(*, name: str) -> None:
-    """Print the schema of a type, or the names of all types."""
+    """Print the schema of a type or of the document of a verb, or all names."""
     if not name:
-        for noun in NOUNS:
+        for noun in (*NOUNS, *DOCUMENTS):
             echo(noun)
-    elif name not in NOUNS:
-        raise UsageError(f"{name!r}: expected one of {', '.join(NOUNS)}")
-    else:
+    elif name in DOCUMENTS:
+        echo_json(schema_of_types(document_types(name)))
+    elif name in NOUNS:
         echo_json(schema_of(name))
+    else:
+        near = did_you_mean(name, (*NOUNS, *DOCUMENTS)) or "`assay schema` lists them"
+        raise UsageError(
+            f"NAME: expected the name of a type or of a verb with --json, got {name[:100]!r}; {near}"
+        )

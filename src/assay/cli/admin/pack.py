@@ -59,11 +59,9 @@ def build(*, folder: str, output: str, key: str | None, key_id: str | None, json
         raise UsageError(f"the tarball has {size:,} bytes; the limit is {limit:,} (ASSAY_MAX_PACK_BYTES)")
     written = _write(out, built)
     if json:
-        document = {
-            "pack": built.manifest.key,
-            "integrity": built.integrity,
-            "files": [str(one) for one in written],
-        }
+        from assay.cli.admin.admin_documents import BuiltDocument  # deferred import: it loads much
+
+        document = BuiltDocument(built.manifest.key, built.integrity, [str(one) for one in written])
         echo_json(msgspec.json.encode(document))
         return
     signed = f"signed by {key_id or Path(key).stem}" if key else "not signed"

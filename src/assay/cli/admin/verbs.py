@@ -213,8 +213,11 @@ def rekey(
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="A type, such as TestCaseResult.", metavar="NAME")] = "",
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(help="A type, such as TestCaseResult, or a verb, such as compare.", metavar="NAME..."),
+    ] = None,
 ) -> None:
     from assay.cli.admin import key
 
-    key.print_schema(name=name)
+    key.print_schema(name=" ".join(name or ()))

@@ -164,4 +164,4 @@ async def _check(options: JudgeOptions, seed: int | None) -> tuple[JudgeSource, 
 
 
 def _document(source: JudgeSource, members: JSON) -> bytes:
-    return msgspec.json.encode({"file" if source.stored is None else "run": source.name, **members})
+    return msgspec.json.encode({**members, "file" if source.stored is None else "run": source.name})

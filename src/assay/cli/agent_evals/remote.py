@@ -10,6 +10,7 @@ from msgspec import UNSET
 from assay.agenteval.planning.run_header import KIND
 from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.results.detail import EvalDetail
+from assay.agenteval.results.report import EvalReport
 from assay.agenteval.suites.extension import not_here
 from assay.api.pack_refs import is_reference
 from assay.api.suites import suite_from
@@ -20,6 +21,7 @@ from assay.cli.agent_evals.run_setup import (
     note_no_baseline,
     show_comparison,
 )
+from assay.cli.agent_evals.selection import RECENT, TaskChoice, check_ids, check_run, chosen_tasks, no_run
 from assay.cli.console.client import HostClient, NoRunYet
 from assay.cli.console.console import echo, echo_err
 from assay.cli.render import scorecard
@@ -27,6 +29,7 @@ from assay.cli.render.findings import exit_code
 from assay.cli.render.result_export import ResultExport
 from assay.comparison.eval_reports import compare_reports
 from assay.errors import EnvironmentFailure, UsageError
+from assay.ports import CLOSED
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.suite_extension import ExtendedSuite
@@ -61,9 +64,7 @@ def _validate(options: RunOptions) -> None:
         if value is not None:
             raise UsageError(f"--{name} and --server: expected one of them, got both; the server sets it")
     for name, value, what in (
-        ("task", options.tasks, "a choice of tasks"),
-        ("only", options.only, "a choice of tasks"),
-        ("limit", options.limit, "a choice of tasks"),
+        ("limit", options.limit, "a number of tasks"),
         ("max-cost", options.max_cost, "a limit of the cost"),
         ("fixtures", options.fixtures, "fixtures beside a suite"),
         ("record", options.record, "a recording"),
@@ -97,9 +98,33 @@ def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[s
         modes = tuple(mode for mode in modes if mode != "regression") or modes
     host.request("POST", "/v1/host/assay/suites", suite)
     configurable: dict[str, Any] = {} if modes == suite.modes else {"evalModes": list(modes)}
+    if options.only:
+        choice = _choose(options, host, suite)
+        configurable |= {"tasks": list(choice.tasks), "failingIn": list(choice.failing_in)}
+        regression = False  # a part of the tasks is compared beside the scorecard
     if regression and baseline is not None:
         configurable["baselineRunId"] = baseline.run_id
     return _create(options, host, f"{suite.suite_id}@{suite.version}", configurable), baseline
+
+
+def _choose(options: RunOptions, host: HostClient, suite: AgentEvalSuite) -> TaskChoice:
+    """The tasks of --only, by the runs of the suite there."""
+    only, agent = options.only, options.agent or ""
+    check_ids(only, suite)
+    reports: list[EvalReport] = []
+    for reference in only.runs:
+        report = card_of(host, host.find_run(reference, kind=[KIND])).report
+        check_run(reference, suite, report.suite_id, report.status)
+        reports.append(report)
+    ended = {"kind": [KIND], "name": suite.suite_id, "status": sorted(CLOSED)}
+    for run in host.newest_runs(RECENT, ended) if only.latest else ():
+        if run.get("agentId") == agent and "erasedAt" not in run:
+            reports.append(card_of(host, run["runId"]).report)
+            if not reports[-1].part:
+                break
+    if only.latest and not reports:
+        raise no_run(suite, agent)
+    return chosen_tasks(only, suite, reports)
 
 
 def _start_reference(options: RunOptions, host: HostClient) -> str:
@@ -107,6 +132,8 @@ def _start_reference(options: RunOptions, host: HostClient) -> str:
     assert options.suite is not None
     if options.baseline is not None:
         raise UsageError("--baseline: expected SUITE as a file with --server, to compare the suites")
+    if options.only:
+        raise UsageError("--only: expected SUITE as a file with --server, to look up its tasks")
     modes = {} if options.modes is None else {"evalModes": list(options.modes)}
     return _create(options, host, options.suite, modes)
 
@@ -201,13 +228,14 @@ def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineR
     comparison = None if baseline is None else compare(baseline, card.report, card.suite_digest)
     pair = None if baseline is None else compare_reports(baseline.report, card.report)
     summary = None
-    if card.status == "completed":
+    if card.status == "completed" and not card.report.part:
         summary = _summary(host.request("GET", f"/v1/runs/{run}/eval-summary"))
     for name in options.to:
         if not name.endswith(".json"):
             _export(name, host.lines(path), card)
         elif summary is None:
-            echo_err(f"{name}: not written, as there is no scorecard: the run is {card.status}")
+            why = f"it has {card.report.part}" if card.report.part else f"the run is {card.status}"
+            echo_err(f"{name}: not written, as there is no scorecard: {why}")
         else:
             scorecard.write(name, summary)
     if options.json:
@@ -227,4 +255,5 @@ def _export(name: str, lines: Iterator[bytes], detail: EvalDetail) -> None:
     for line in lines:
         files.add(line)
     ended = None if detail.ended_at is UNSET else detail.ended_at
-    files.close(detail.run_id, detail.status, detail.started_at, ended)
+    part = detail.report.selection
+    files.close(detail.run_id, detail.status, detail.started_at, ended, None if part is UNSET else part)

@@ -31,9 +31,10 @@ from assay.cli.agent_evals.run_setup import (
     show_comparison,
 )
 from assay.cli.agent_evals.run_spans import agent_spec, open_spans, validate_traces
-from assay.cli.agent_evals.selection import NothingToRun, both, find_failing
+from assay.cli.agent_evals.selection import choose_tasks
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
+from assay.cli.console.only import NothingToRun
 from assay.cli.render import scorecard
 from assay.cli.render.findings import BAR, exit_code, say_not_looked_for
 from assay.cli.render.repeats import method_line, validate_ks
@@ -61,11 +62,11 @@ def main(options: RunOptions) -> int:
     """Run it here or on another host. The result is the exit code."""
     settings = with_model(load(concurrency=options.concurrency), options.model)
     _validate(options)
-    if options.server is not None:
-        from assay.cli.agent_evals.remote import run_remote  # deferred import: most runs are local
-
-        return run_remote(options, settings)
     try:
+        if options.server is not None:
+            from assay.cli.agent_evals.remote import run_remote  # deferred import: most runs are local
+
+            return run_remote(options, settings)
         return asyncio.run(_run_local(options, settings))
     except NothingToRun as nothing:
         (echo_err if options.json else echo)(str(nothing))
@@ -202,10 +203,9 @@ async def _start(
     if options.fixtures is not None:
         suite = add_fixtures(suite, options.fixtures, settings.limits)
     modes, baseline = options.modes or suite.modes, None
-    tasks = options.tasks
-    if options.only is not None:
-        failing = await find_failing(evals.store, options.only, suite, agent.card.agent_id)
-        tasks = both(options.tasks, failing)
+    choice = None
+    if options.only:
+        choice = await choose_tasks(evals.store, options.only, suite, agent.card.agent_id)
     if options.baseline is not None:
         baseline = await find_baseline(evals.store, options.baseline, suite)
     if baseline is not None:
@@ -222,7 +222,9 @@ async def _start(
         modes=options.modes,
         baseline_run_id=baseline.run_id if baseline is not None and regression else None,
         skip_regression=not regression,
-        tasks=tasks,
+        tasks=None if choice is None else choice.tasks,
+        rule=None if choice is None else options.only.rule,
+        failing_in=() if choice is None else choice.failing_in,
         limit=options.limit,
         max_cost=options.max_cost,
         trials=options.trials,
@@ -272,7 +274,7 @@ def _option_problem(problem: Problem, refusal: EvalRefused) -> Problem:
         else ""
     )
     if refusal.field == SELECTED:
-        return Problem("--task", message)
+        return Problem("--only", message)
     return Problem(OPTIONS.get(problem.place, problem.place), message + tasks)
 
 

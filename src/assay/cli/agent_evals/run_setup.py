@@ -30,6 +30,7 @@ from assay.cli.console.console import (
     wrap,
 )
 from assay.cli.console.console_table import Page, Table, cell
+from assay.cli.console.only import Only
 from assay.comparison.compare import PairComparison
 from assay.comparison.wording import verdict_line
 from assay.errors import UsageError
@@ -257,8 +258,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     modes: tuple[str, ...] | None = None
     baseline: str | None = None
     force: bool = False
-    tasks: tuple[str, ...] | None = None  # of --task
-    only: str | None = None
+    only: Only = Only()
     limit: int | None = None
     trials: int = 1
     ks: tuple[int, ...] = ()  # of --k
@@ -287,4 +287,4 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     @property
     def selects(self) -> bool:
         """Whether the command selects tasks of the suite."""
-        return (self.tasks, self.only, self.limit) != (None, None, None)
+        return bool(self.only) or self.limit is not None

@@ -144,14 +144,11 @@ def run(
             "--force", help="Compare with --baseline even if the suite changed and its version did not."
         ),
     ] = False,
-    task: Annotated[
-        list[str] | None, typer.Option(help="Only the task with this id (repeatable).", metavar="ID")
-    ] = None,
     only: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="`failing`: only the tasks that did not pass in the latest run of this suite and agent; "
-            "failing:RUN, in that run.",
+            "failing:RUN, in that run; or the id of a task (repeatable).",
             metavar="WHICH",
         ),
     ] = None,
@@ -263,6 +260,7 @@ def run(
 ) -> None:
     from assay.cli.agent_evals.run import main
     from assay.cli.agent_evals.run_setup import RunOptions
+    from assay.cli.console.only import read_only
     from assay.cli.render.repeats import read_ks
     from assay.runs.run_names import name_tag
 
@@ -272,8 +270,7 @@ def run(
         modes=tuple(mode) if mode else None,
         baseline=baseline,
         force=force,
-        tasks=tuple(task) if task else None,
-        only=only,
+        only=read_only(only or []),
         limit=limit,
         trials=trials,
         ks=read_ks(k or []),

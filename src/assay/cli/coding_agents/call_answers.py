@@ -69,9 +69,7 @@ class RunAnswer(Answer, kw_only=True):
 class CaseFailure(Struct, kw_only=True, omit_defaults=True):
     """One case that did not pass."""
 
-    id: str
     outcome: str
-    checks: list[str] = []
     trial: int | UnsetType = UNSET
     score: float | UnsetType = UNSET
     data: CaseData = msgspec.field(default_factory=CaseData)

@@ -60,7 +60,9 @@ class RunArguments(Struct, forbid_unknown_fields=True, kw_only=True):
             description="`failing`: only the tasks that did not pass when they last ran. failing:RUN: in that run."
         ),
     ] = None
-    tasks: Annotated[list[Word], Meta(max_length=1_000, description="Only the tasks with these ids.")] = []
+    tasks: Annotated[
+        list[Word], Meta(max_length=1_000, description="Only the tasks with these ids, and those of `only`.")
+    ] = []
     name: Annotated[Word | None, Meta(description="A name for the run, to refer to it later.")] = None
     resume: Annotated[
         RunReference | None,

@@ -16,7 +16,7 @@ from assay.agents.trajectory import Invocations, steps_of_events
 from assay.cli.agent_evals.remote import card_of
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import count_of
-from assay.cli.render.failing_cases import FailingCases, bounded, failing_case
+from assay.cli.render.failing_cases import FailingCases, bounded, case_command, failing_case
 from assay.cli.stored_runs.show_run import Selection, ShowOptions
 from assay.comparison.policy import read_gate_policy
 from assay.comparison.views.shown_cases import ShownCase, case_of
@@ -36,7 +36,7 @@ def failures(host: HostClient, given: JSON) -> bytes:
     failed = report.total - report.passed_count - unmeasured
     counts = f"{report.passed_count:,} passed, {failed:,} failed, {unmeasured:,} not measured"
     count = f"{count_of(report.total, 'task')}: {counts}"
-    cases = [failing_case(case, card.run_id, options.check) for case in selection.cases]
+    cases = [failing_case(case, case_command(card.run_id), options.check) for case in selection.cases]
     document = FailingCases(card.run_id, card.status, count, cases=cases, more=sum(selection.more))
     return bounded(document, given["max_bytes"])
 

@@ -37,7 +37,9 @@ def list_skills(*, json: bool) -> None:
     """Print the names of the skills, and what each is for."""
     found = all_skills()
     if json:
-        echo_json(msgspec.json.encode([{"name": one.name, "description": one.description} for one in found]))
+        from assay.cli.render.other_documents import SkillDocument  # deferred import: it loads much
+
+        echo_json(msgspec.json.encode([SkillDocument(one.name, one.description) for one in found]))
         return
     echo_rows([(one.name, one.description.partition(". Use ")[0]) for one in found])
 

@@ -104,7 +104,7 @@ class Tools:
         ended = await self._jobs.run(
             "validate", *options_of({"as": given.kind}), "--json", "--", *given.files
         )
-        files = _document(ended)
+        files = _document(ended)["files"]
         return ValidateAnswer(valid=all(one["valid"] for one in files), files=files, messages=ended.messages)
 
     async def _run(self, given: RunArguments, progress: Progress | None) -> Answer:
@@ -113,8 +113,7 @@ class Tools:
         options = options_of(
             {
                 "agent": given.agent,
-                "only": given.only,
-                "task": given.tasks,
+                "only": [*([] if given.only is None else [given.only]), *given.tasks],
                 "name": given.name,
                 "resume": given.resume,
                 "trials": given.trials if given.trials != 1 else None,
@@ -175,7 +174,7 @@ class Tools:
             more=found.get("more", 0),
             messages=ended.messages,
         )
-        cut = [one.id for one in answer.cases if one.cut]
+        cut = [one.data.id for one in answer.cases if one.cut]
         if answer.more:
             wider: dict[str, Any] = {"run": answer.run, "limit": len(answer.cases) + answer.more}
             if len(answer.cases) < given.limit:  # the bytes left some out, not the limit
@@ -217,10 +216,10 @@ class Tools:
             "try", "--case=-", "--json", "--", check, stdin=msgspec.json.encode(case)
         )
         found = _document(ended)
-        results = found["result"]["check_results"]
+        results = found["data"]["result"]["check_results"]
         return TryCheckAnswer(
             passed={PASSED: True, NOT_PASSED: False}.get(ended.code),
-            data={"reasons": found["reasons"], "results": [_result_of(one) for one in results]},
+            data={"reasons": found["data"]["reasons"], "results": [_result_of(one) for one in results]},
             messages=ended.messages,
         )
 

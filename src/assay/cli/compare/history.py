@@ -52,7 +52,9 @@ def main(
     else:
         history = read_history(suite_id, agent, limit, tenant)
     if json:
-        document = {"suiteId": suite_id, "rows": history.rows, "more": history.more}
+        from assay.cli.render.run_documents import HistoryDocument  # deferred import: it loads much
+
+        document = HistoryDocument(suite_id=suite_id, rows=list(history.rows), more=history.more)
         echo_json(msgspec.json.encode(document))
     else:
         show(history)

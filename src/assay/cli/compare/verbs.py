@@ -51,9 +51,25 @@ def compare(
             help="Also compare every metric: passed, score, each check, cost and the p95 of the latency.",
         ),
     ] = False,
+    regressed: Annotated[
+        bool,
+        typer.Option(
+            "--regressed",
+            help="Only the cases that got worse: input, expected, and both outputs and reasons.",
+        ),
+    ] = False,
     limit: Annotated[
         int, typer.Option(help="How many changed cases are listed.", metavar="N", min=0, max=1000)
     ] = 10,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="With --regressed --json: at most N bytes. Longer texts are cut. Default: 20000.",
+            metavar="N",
+            min=2_000,
+            max=10_000_000,
+        ),
+    ] = None,
     tenant: Tenant = None,
     json: AsJson = False,
 ) -> None:
@@ -61,7 +77,8 @@ def compare(
 
     if len(runs) < 2:
         raise UsageError("expected two runs or result files: assay compare before.jsonl after.jsonl")
-    from assay.cli.compare.compare import main
+    if max_bytes is not None and not (regressed and json):
+        raise UsageError("--max-bytes: expected --regressed and --json beside it")
     from assay.comparison.sources import CompareOptions
 
     options = CompareOptions(
@@ -72,6 +89,13 @@ def compare(
         standardize_by=standardize_by,
         metrics=metrics,
     )
+    if regressed:
+        from assay.cli.compare.regressed import main as show_regressed
+
+        show_regressed(runs, options, max_bytes=max_bytes, tenant=tenant, json=json)
+        return
+    from assay.cli.compare.compare import main
+
     main(runs, options, tenant=tenant, json=json)
 
 

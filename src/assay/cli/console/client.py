@@ -83,6 +83,15 @@ class HostClient:
         """
         return asyncio.run(resolve(_RemoteRuns(self, noun, filter), reference)).id
 
+    def newest_runs(self, limit: int, filter: dict[str, Any]) -> list[dict[str, Any]]:
+        """The rows of the newest runs there that the filter lets through."""
+        query: dict[str, Any] = {"filter": filter, "limit": limit}
+        while True:
+            page = msgspec.json.decode(self.request("POST", "/v1/host/assay/runs:query", query))
+            if page["runs"] or "next" not in page:
+                return page["runs"]
+            query["cursor"] = page["next"]
+
     def lines(self, path: str) -> Iterator[bytes]:
         """The lines of a response, each as it arrives."""
         with self._open("GET", path, None, {"Accept": "application/x-ndjson"}) as response:
@@ -185,12 +194,8 @@ class _RemoteRuns:
 
     def _runs(self, more: dict[str, Any], limit: int = 2) -> list[_RemoteRun]:
         """The newest runs there that the filters let through."""
-        query: dict[str, Any] = {"filter": self._filter | more, "limit": limit}
-        while True:
-            page = msgspec.json.decode(self._client.request("POST", "/v1/host/assay/runs:query", query))
-            if page["runs"] or "next" not in page:
-                return [_RemoteRun(row["runId"], row["kind"], row.get("name", "")) for row in page["runs"]]
-            query["cursor"] = page["next"]
+        rows = self._client.newest_runs(limit, self._filter | more)
+        return [_RemoteRun(row["runId"], row["kind"], row.get("name", "")) for row in rows]
 
 
 def _key(key_file: str | None) -> str:

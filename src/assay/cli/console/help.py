@@ -132,14 +132,16 @@ The command starts a server on a free port of this machine and signs the browser
 the server. With --server it opens the page of a running server, and the key in ASSAY_API_KEY decides what the page
 shows.
 """,
-    "try": """Run one check on one case, and say why it passes or not.
+    "try": """Run one check on one output, and say why it passes or not.
 
 \b
     assay try 'contains: [Paris]' --output 'It is Lyon.'
     assay try exact_match --output Lyon --expected Paris
     assay try checks.yaml --case case.json
+    echo '{"output": "It is Lyon."}' | assay try 'contains: [Paris]'
 
-Nothing is stored. A case without options is read from standard input.
+CHECK is written as in a file of checks: the name of the check, then what it needs. Nothing is stored. Without --output
+and --case, the case is read from standard input.
 
 Exit codes: 0 passed; 1 not measured; 2 wrong usage; 3 failed.
 """,
@@ -265,12 +267,14 @@ the labels with the judge.
 """,
     "judge sample": "Draw judged cases at random for people to label.",
     "judge check": "Compare a judge with the labels of people.",
-    "schema": """Print the JSON Schema of a protocol type.
+    "schema": """Print the JSON Schema of a file, or of a --json document.
 
 \b
-    assay schema AgentEvalSuite
+    assay schema AgentEvalSuite              the file of a suite
+    assay schema judge check                 what `assay judge check --json` prints
+    assay schema "compare --regressed"       what an option changes, in quotes
 
-Without a name it lists the types.
+Without a name it lists the names. A schema is JSON Schema, draft 2020-12, for an editor or a validator.
 """,
     "init": """Write a folder that runs: cases, checks, a policy and CI.
 

@@ -16,17 +16,19 @@ A suite has the tasks of an agent and the expected results. `assay init --agent 
     assay validate suite.yaml checks.yaml cases.jsonl assay.toml
     assay validate rules.yaml --as policy
 
-It reads suites, checks, cases, requests, policies, packs and settings, and runs nothing.
+It reads suites, checks, cases, requests, policies, packs and settings, says of each file what it is, and runs nothing.
+A wrong name comes with the nearest valid one. --as says what a file is, if it does not look like it.
 
 Exit codes: 0 all files are valid; 1 a file cannot be read; 2 one has a problem.
 """,
-    "skills": """Write instructions for coding agents.
+    "skills": """Teach a coding agent to use assay.
 
 \b
     assay skills install
     assay skills install --to .claude/skills
 
-There are four: write a suite, find why it fails, measure a judge, gate a change.
+A skill is a SKILL.md file with the commands of one job, which agents such as Claude Code and Codex read when they need
+it. There are four: write a suite, find why it fails, measure a judge, gate a change.
 """,
     "skills list": "List the skills of this package.",
     "skills install": """Write SKILL.md files where a coding agent finds them.

@@ -7,14 +7,14 @@ NAMES = ("Input", "Agent", "Decide", "Output", "Speed", "Network")
 
 OPTION_GROUPS: dict[str, dict[str, str]] = {
     "evaluate": {
-        "Input": "--contexts --cases --outputs --traces --map --checks --check-module --skip-bad-lines --limit",
+        "Input": "--contexts --cases --outputs --traces --map --checks --check-module --skip-bad-lines --only --limit",
         "Agent": "--agent --trials --timeout --max-cost",
         "Decide": "--min-pass-rate --baseline --by --standardize-by --k --allow-errors",
         "Output": "--output --save --name --tag --to --experiment --no-resolved-arguments --timings --verbose --json",
         "Speed": "--concurrency --jobs --cache --resume --fail-fast",
     },
     "run": {
-        "Input": "--mode --task --only --limit --fixtures --checks --check-module",
+        "Input": "--mode --only --limit --fixtures --checks --check-module",
         "Agent": "--agent --any-agent --traces --traces-port --model --trials --timeout --max-cost",
         "Decide": "--judge --baseline --force --k --policy --max-attack-success",
         "Output": "--output --record --name --tag --verbose --json",
@@ -53,7 +53,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     "compare": {
         "Input": "--tenant",
         "Decide": "--metric --metrics --margin --by --standardize-by",
-        "Output": "--limit --json",
+        "Output": "--regressed --limit --max-bytes --json",
     },
     "gate": {
         "Input": "--baseline --tenant",

@@ -19,7 +19,8 @@ from assay.api.agents import agent_from
 from assay.api.pack_refs import find_agent, names_pack_agent
 from assay.checks.registry import Registry
 from assay.cli.console.console import ProgressLine, distinct_cases, echo_err
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions, Inputs, flush
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
+from assay.cli.evaluate.inputs_outputs import Inputs, flush
 from assay.errors import BadLine, EnvironmentFailure, Problem, UsageError
 from assay.fep.agent_runs.agent_kind import is_complete
 from assay.fep.agent_runs.agent_output import UNMEASURED
@@ -223,7 +224,17 @@ class AgentExecution:
             echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
         columns = inputs.columns(options)
         provenance = provenance_of(sys.argv[1:]) if options.save else NOTHING
-        spec = AgentRunSpec(inputs.checks, inputs.experiment, request, options.tags, columns, provenance)
+        part = inputs.choice and inputs.choice.part(spool.cases)
+        spec = AgentRunSpec(
+            inputs.checks,
+            inputs.experiment,
+            request,
+            options.tags,
+            columns,
+            provenance,
+            options.data_digest,
+            part,
+        )
         return await evaluation.start(spool, spec, digest)
 
     def _finish(self, run: Run) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.checks import STANDARD
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions, Inputs
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
+from assay.cli.evaluate.inputs_outputs import Inputs
 from assay.concurrency.workers.machine import available_cores, available_memory
 from assay.errors import InvalidRequest
 from assay.fep.planning.plan import Plan

@@ -5,6 +5,7 @@ import shlex
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.api.sources import open_sources
 from assay.cli.console.console import echo, echo_err
@@ -13,6 +14,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import about_cases, counts_line, verdict_line
 from assay.errors import Refusal
 from assay.extras import require
+from assay.results.run_end import RunFooter
 
 
 class ScoresSink:
@@ -29,8 +31,11 @@ class ScoresSink:
     def flush(self) -> None:
         """Nothing is written to a file."""
 
-    def close(self, footer: Any) -> None:
-        """The comparison is made after the run."""
+    def close(self, footer: RunFooter) -> None:
+        """Note which part of its cases the run has. The comparison is made after the run."""
+        part = UNSET if footer.end is None else footer.end.part
+        if part is not UNSET:
+            self.scores.note_part(part)
 
 
 class BaselineSink(ScoresSink):

@@ -18,8 +18,9 @@ from assay.cli.evaluate.evaluate import (
     print_tables,
     report_error,
 )
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.cli.evaluate.evaluation import Evaluation
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions
+from assay.cli.render.evaluate_documents import ComparedDocument, Evaluated, EvaluatedWindows
 from assay.comparison.compare import RunComparison, compare_runs
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import CompareOptions, read_options, require_slices
@@ -29,14 +30,21 @@ from assay.extras import require
 from assay.inputs.files import check_readable
 from assay.traces.trace_files import KEPT, files_of
 
-OF_ONE = {"-o": "to", "--name": "name", "--to": "send", "--baseline": "baseline", "--resume": "resume"}
+OF_ONE = {
+    "-o": "to",
+    "--name": "name",
+    "--to": "send",
+    "--baseline": "baseline",
+    "--resume": "resume",
+    "--only": "only",
+}
 
 
 def compare_windows(options: EvaluateOptions) -> int:
     """Evaluate the windows, print each and the comparison. The result is the exit code."""
     read = _validated(options)
     sinks: list[ScoresSink] = []
-    documents: list[dict[str, Any]] = []
+    documents: list[Evaluated] = []
     codes: list[int] = []
     spent = 0.0
     for name in options.traces:
@@ -96,15 +104,15 @@ def _of_window(options: EvaluateOptions, name: str, spent: float) -> EvaluateOpt
     )
 
 
-def _report(evaluation: Evaluation, outcome: Outcome, name: str, documents: list[dict[str, Any]]) -> None:
-    documents.append({"traces": name, **document_of(evaluation, outcome)})
+def _report(evaluation: Evaluation, outcome: Outcome, name: str, documents: list[Evaluated]) -> None:
+    documents.append(document_of(evaluation, outcome, name))
     if not evaluation.options.json:
         print_tables(evaluation, outcome, title=name)
         echo("")
     report_error(evaluation, outcome.error)
 
 
-def _compare(sinks: Sequence[ScoresSink], documents: list[dict[str, Any]] | None) -> bool:
+def _compare(sinks: Sequence[ScoresSink], documents: list[Evaluated] | None) -> bool:
     """Compare and print. `documents`: those of the windows, for --json. False: nothing can be compared."""
     compared: RunComparison | None = None
     problem = ""
@@ -117,8 +125,8 @@ def _compare(sinks: Sequence[ScoresSink], documents: list[dict[str, Any]] | None
         for line in refusal.lines:
             echo_err(line)
     if documents is not None:
-        comparison = {"error": problem} if compared is None else msgspec.to_builtins(compared)
-        echo_json(msgspec.json.encode({"windows": documents, "comparison": comparison}))
+        members: dict[str, Any] = {"error": problem} if compared is None else msgspec.to_builtins(compared)
+        echo_json(msgspec.json.encode(EvaluatedWindows(documents, ComparedDocument(**members))))
     elif compared is not None:
         show_comparisons(compared, names=True)
     return compared is not None

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from assay.cli.console.console import (
     case_count,
@@ -17,6 +18,7 @@ from assay.cli.console.console import (
     echo_json,
     stdout_to_stderr,
 )
+from assay.cli.console.only import NothingToRun
 from assay.cli.evaluate.bars import (
     BarResult,
     as_document,
@@ -25,19 +27,22 @@ from assay.cli.evaluate.bars import (
     results_of,
     slice_document,
 )
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.cli.evaluate.evaluation import Evaluation
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions, flush_on_error, run_end
+from assay.cli.evaluate.inputs_outputs import flush_on_error, run_end
 from assay.cli.evaluate.table_input import with_commands, with_table
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal
-from assay.errors.exit_codes import ERROR
+from assay.errors.exit_codes import ERROR, PASSED
 from assay.fep.outputs.run_result import metadata_of
 from assay.inputs.input_digests import OTHER_INPUT
 from assay.inputs.rows import UnclearColumns
 from assay.results.run_end import RunFooter
+from assay.results.run_part import RunPart
 from assay.results.slices import SliceRates
 
 if TYPE_CHECKING:
     from assay.cli.evaluate.jobs import JobScheduler
+    from assay.cli.render.evaluate_documents import Evaluated
     from assay.cli.stored_runs.send import Delivery
 
 
@@ -61,6 +66,9 @@ def main(options: EvaluateOptions) -> int:
             evaluation = Evaluation(options, resources)
         except UnclearColumns as unclear:
             raise with_commands(unclear, options) from None
+        except NothingToRun as nothing:
+            (echo_err if options.json or "-" in options.to else echo)(str(nothing))
+            return PASSED
         outcome = execute(evaluation)
         outcome = outcome._replace(deliveries=_send(evaluation, outcome))
         _report(evaluation, outcome)
@@ -154,7 +162,15 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
         experiment=inputs.experiment,
         metadata=metadata_of(tally) or None,
         error=str(error or ""),
-        end=run_end(tally.cases, bad_lines, inputs, evaluation.options, planned, ended=not error),
+        end=run_end(
+            tally.cases,
+            tally.distinct_cases,
+            bad_lines,
+            inputs,
+            evaluation.options,
+            planned,
+            ended=not error,
+        ),
     )
     for sink in evaluation.sinks:
         try:
@@ -167,6 +183,8 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
     bars = results_of(evaluation.bars, tally, evaluation.plan.label_types, slices)
     if partial:
         bars = [one._replace(share=None, problem="the run stopped before its end") for one in bars]
+    elif footer.end is not None and footer.end.part is not UNSET:
+        bars = [one._replace(share=None, problem="only a part of the cases ran") for one in bars]
     return Outcome(footer, error, time.perf_counter() - evaluation.began, slices, bars, partial)
 
 
@@ -218,13 +236,16 @@ def _report(evaluation: Evaluation, outcome: Outcome) -> None:
     report_error(evaluation, outcome.error)
 
 
-def document_of(evaluation: Evaluation, outcome: Outcome) -> dict[str, Any]:
-    """What `--json` prints."""
+def document_of(evaluation: Evaluation, outcome: Outcome, window: str = "") -> "Evaluated":
+    """What `--json` prints. `window`: the traces that it evaluated, of several."""
     from assay.cli.render import check_table  # deferred import: rich loads slowly
+    from assay.cli.render.evaluate_documents import Evaluated
 
     options, agent, baseline = evaluation.options, evaluation.agent, evaluation.baseline
-    return {
+    members: dict[str, Any] = {
+        **({"traces": window} if window else {}),
         **({"partial": _part(evaluation)} if outcome.partial else {}),
+        **({"part": part} if (part := _chosen_part(outcome)) else {}),
         "evaluation_id": outcome.footer.evaluation_id,
         **check_table.summary_of(evaluation.tally, options.ks),
         **({"slices": [slice_document(one) for one in outcome.slices]} if outcome.slices else {}),
@@ -239,6 +260,7 @@ def document_of(evaluation: Evaluation, outcome: Outcome) -> dict[str, Any]:
         **({"agent": agent.summary()} if agent else {}),
         **({"error": str(outcome.error)} if outcome.error else {}),
     }
+    return Evaluated(**members)
 
 
 def print_tables(evaluation: Evaluation, outcome: Outcome, *, title: str | None = None) -> None:
@@ -248,12 +270,14 @@ def print_tables(evaluation: Evaluation, outcome: Outcome, *, title: str | None 
     from assay.cli.render.repeats import method_line
 
     options, footer, agent = evaluation.options, outcome.footer, evaluation.agent
+    undecided = ", and no bar is decided" if outcome.bars else ""
     if outcome.partial and evaluation.tally.cases:
-        undecided = ", and no bar is decided" if outcome.bars else ""
         echo(f"only a part: {_part(evaluation)}{undecided}")
+    elif (part := _chosen_part(outcome)) is not None:
+        echo(f"only a part: {part.text()}; nothing is known of the others{undecided}")
     check_table.show(
         evaluation.tally,
-        min_pass_rate=None if outcome.partial else evaluation.bars.overall,
+        min_pass_rate=None if outcome.partial or _chosen_part(outcome) else evaluation.bars.overall,
         seconds=outcome.seconds,
         experiment=title or (footer.experiment.name if footer.experiment else None) or None,
         ks=options.ks,
@@ -277,7 +301,7 @@ def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
     from assay.cli.render import check_table  # deferred import: rich loads slowly
 
     agent = evaluation.agent
-    bar = None if outcome.partial else evaluation.bars.overall
+    bar = None if outcome.partial or _chosen_part(outcome) else evaluation.bars.overall
     shortfalls = check_table.shortfalls(evaluation.tally, bar)
     for line in (*shortfalls, *(agent.lines() if agent else ())):
         echo_err(line)
@@ -304,6 +328,12 @@ def report_error(evaluation: Evaluation, error: Refusal | None) -> None:
         )
     if tally.cases and not isinstance(error, EnvironmentFailure):
         echo_err(_part(evaluation))
+
+
+def _chosen_part(outcome: Outcome) -> RunPart | None:
+    """The part of the cases that --only chose."""
+    end = outcome.footer.end
+    return None if end is None or end.part is UNSET else end.part
 
 
 def _part(evaluation: Evaluation) -> str:

@@ -13,7 +13,8 @@ from assay.checks.runner import ResultOptions
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import ProgressLine, stdout_to_stderr
 from assay.cli.evaluate.bars import read_bars, slice_sink, with_check_names
-from assay.cli.evaluate.inputs_outputs import BadLines, EvaluateOptions, flush, open_inputs, open_sinks
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
+from assay.cli.evaluate.inputs_outputs import BadLines, flush, open_inputs, open_sinks
 from assay.cli.evaluate.table_input import require_expected
 from assay.cli.render.repeats import validate_ks
 from assay.errors import InvalidRequest, RunTimeout, UsageError
@@ -134,6 +135,7 @@ class Evaluation:
                 tags=self.options.tags,
                 columns=inputs.columns(self.options),
                 provenance=provenance_of(sys.argv[1:]),
+                data=self.options.data_digest,
             )
             sinks.append(saved)
             self.run = saved.run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assay.cli.console.console import count_of, echo, echo_err
 from assay.cli.evaluate.evaluate import main as evaluate
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, UsageError
 from assay.errors.exit_codes import NOT_PASSED, PASSED
 from assay.interchange.folder import ImportFolder, Written, WrittenFolder

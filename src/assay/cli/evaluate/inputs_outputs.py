@@ -1,21 +1,23 @@
 """Input and output of `assay evaluate`: its options, the source of its cases, and the files its results go to."""
 
 import shlex
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from assay.cli.console.console import count_of, echo_err
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.errors import BadLine, EnvironmentFailure, Problem, Refusal, UsageError
 from assay.fep.outputs import resume
 from assay.fep.outputs.sinks import TABLES, JsonlSink, Sink, sink_for
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import RequestContexts
 from assay.fep.planning.sources import (
+    OnBad,
     Source,
     checks_in,
     from_cases,
@@ -30,69 +32,12 @@ from assay.inputs.rows import ROW_KINDS, read_map
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunEnd
 from assay.results.tally import Tally
-from assay.runs.run_names import name_tag
 from assay.settings import Settings
 
+if TYPE_CHECKING:
+    from assay.cli.evaluate.case_choice import CaseChoice
+
 LISTED = 10  # bad lines that are printed one by one
-
-
-class EvaluateOptions(Struct, frozen=True, kw_only=True):
-    """The command line of `assay evaluate`."""
-
-    request: str | None = None
-    contexts: str | None = None
-    cases: str | None = None
-    outputs: str | None = None
-    traces: list[str] = []
-    columns: list[str] = []  # --map
-    agent: str | None = None
-    trials: int = 1
-    ks: tuple[int, ...] = ()  # --k
-    checks: str | None = None
-    to: list[str] = []
-    modules: list[str] = []
-    by: list[str] = []
-    bars: list[str] = []  # --min-pass-rate
-    baseline: str | None = None
-    standardize_by: str | None = None
-    allow_errors: bool = False
-    resolved_arguments: bool = True
-    timings: bool = False
-    skip_bad_lines: bool = False
-    limit: int | None = None
-    experiment: str | None = None
-    name: str | None = None  # of the stored run
-    own_tags: list[str] = []  # --tag
-    concurrency: int | None = None
-    timeout: float | None = None
-    fail_fast: bool = False
-    max_cost: float | None = None
-    cache: bool = False
-    jobs: int | None = None  # None: as many as the run is worth
-    resume: bool = False
-    save: bool = False
-    send: list[str] = []  # --to
-    verbose: bool = False
-    json: bool = False
-
-    @property
-    def tags(self) -> list[str]:
-        """Those of the stored run."""
-        return [*self.own_tags, *([] if self.name is None else [name_tag(self.name, "--name")])]
-
-    @property
-    def inputs(self) -> list[str]:
-        """The files that hold test cases or outputs."""
-        names = (self.request, self.contexts, self.cases, self.outputs, *self._trace_files)
-        return [name for name in names if name]
-
-    @property
-    def _trace_files(self) -> list[str]:
-        if not self.traces:
-            return []
-        from assay.traces.trace_files import files_of  # deferred import: most runs read no traces
-
-        return files_of(self.traces)
 
 
 class BadLines:
@@ -121,6 +66,7 @@ class Inputs(Struct):
         None  # a request file is read whole, to refuse it before anything runs
     )
     problems: list[Problem] = []  # of a request file
+    choice: "CaseChoice | None" = None  # of --only
 
     def columns(self, options: EvaluateOptions) -> Places:
         """
@@ -159,15 +105,48 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLine
         )
     if options.request:
         return _from_request(options.request, checks, experiment, options, settings)
-    on_bad = bad_lines if options.skip_bad_lines else None
-    if options.contexts:
-        source = from_contexts(options.contexts, limits, on_bad, columns)
-    elif options.outputs is None:
-        source = from_cases(str(options.cases), limits, on_bad, columns)
-    else:
-        source = from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
-    size = 0 if options.limit else _size(options.contexts or str(options.cases))
-    return Inputs(islice(iter(source), options.limit), checks, experiment, source=source, size=size)
+
+    def open_source(on_bad: OnBad | None) -> Source:
+        if options.contexts:
+            return from_contexts(options.contexts, limits, on_bad, columns)
+        if options.outputs is None:
+            return from_cases(str(options.cases), limits, on_bad, columns)
+        return from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
+
+    choice = _choice(options, settings, open_source)
+    source = open_source(bad_lines if options.skip_bad_lines else None)
+    size = 0 if options.limit or choice else _size(options.contexts or str(options.cases))
+    contexts = _chosen(source, choice, options)
+    return Inputs(contexts, checks, experiment, source=source, size=size, choice=choice)
+
+
+def _choice(
+    options: EvaluateOptions, settings: Settings, open_source: Callable[[OnBad | None], Iterable[Context]]
+) -> "CaseChoice | None":
+    """The cases of --only. The input is read once for their ids, if it is a file."""
+    if not options.only:
+        return None
+    if options.resume:
+        raise UsageError("--only and --resume: expected one of them, got both; --resume has cases of its own")
+    from assay.cli.evaluate.case_choice import (  # deferred import: most runs choose nothing
+        CaseChoice,
+        case_id,
+    )
+
+    known = None
+    if "-" not in options.inputs:
+        known = dict.fromkeys(case_id(one) for one in open_source(lambda _: None))
+    return CaseChoice(options, options.only, settings, known)
+
+
+def _chosen(
+    contexts: Iterable[Context], choice: "CaseChoice | None", options: EvaluateOptions
+) -> Iterator[Context]:
+    if choice is None:
+        return islice(iter(contexts), options.limit)
+    from assay.cli.evaluate.case_choice import case_id  # deferred import: most runs choose nothing
+
+    return choice.select(contexts, options.limit, case_id)
 
 
 def _check_sources(options: EvaluateOptions) -> None:
@@ -209,9 +188,12 @@ def _from_traces(
     from assay.backends.models.prices import published_cost
     from assay.fep.planning.sources import from_traces
 
-    on_bad = bad_lines if options.skip_bad_lines else None
-    source = from_traces(options.traces, settings.limits, on_bad, published_cost, read_kept)
-    return Inputs(islice(iter(source), options.limit), checks, experiment, source=source)
+    def open_source(on_bad: OnBad | None) -> Source:
+        return from_traces(options.traces, settings.limits, on_bad, published_cost, read_kept)
+
+    choice = _choice(options, settings, open_source)
+    source = open_source(bad_lines if options.skip_bad_lines else None)
+    return Inputs(_chosen(source, choice, options), checks, experiment, source=source, choice=choice)
 
 
 def _from_request(
@@ -224,7 +206,8 @@ def _from_request(
     parsed, own_checks, own_experiment, problems = from_request(name, settings.limits)
     if checks is not None and own_checks is not None:
         raise UsageError(f"--checks {options.checks}: expected checks there or in {name}, got both")
-    contexts = parsed.contexts[: options.limit]
+    choice = None if problems else _choice(options, settings, lambda _: parsed.contexts)
+    contexts = list(_chosen(parsed.contexts, choice, options))
     return Inputs(
         iter(contexts),
         own_checks if checks is None else checks,
@@ -232,6 +215,7 @@ def _from_request(
         len(contexts),
         request_contexts=parsed,
         problems=problems,
+        choice=choice,
     )
 
 
@@ -303,6 +287,7 @@ def _refused(refusal: Refusal) -> Iterator[Context]:
 
 def run_end(
     results: int,
+    cases: int,
     bad_lines: int,
     inputs: Inputs,
     options: EvaluateOptions,
@@ -311,12 +296,14 @@ def run_end(
     ended: bool,
 ) -> RunEnd:
     """Whether the results are all that were planned. `of_agent`: the results that were planned for an agent."""
+    part = (inputs.choice and inputs.choice.part(cases)) or UNSET
     if ended:
-        return RunEnd(planned=results + bad_lines, results=results, complete=not bad_lines)
+        complete = not bad_lines and part is UNSET
+        return RunEnd(planned=results + bad_lines, results=results, complete=complete, part=part)
     planned = of_agent if of_agent is not None else inputs.total
-    if planned is None and options.agent is None and options.contexts is not None:
+    if planned is None and part is UNSET and options.agent is None and options.contexts is not None:
         planned = _count_lines(options.contexts, options.limit)
-    return RunEnd(planned=planned, results=results, complete=False)
+    return RunEnd(planned=planned, results=results, complete=False, part=part)
 
 
 def _count_lines(name: str, limit: int | None) -> int | None:

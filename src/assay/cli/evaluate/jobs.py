@@ -20,8 +20,9 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.cli.evaluate.evaluation import Evaluation
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions, Inputs
+from assay.cli.evaluate.inputs_outputs import Inputs
 from assay.errors import BadLine, EnvironmentFailure, Problem
 from assay.fep.outputs.failing_cases import FailingCase
 from assay.fep.outputs.sinks import JsonlSink
@@ -172,8 +173,8 @@ def reason_for_one_process(plan: Plan, inputs: Inputs, options: EvaluateOptions)
         return "only an uncompressed .jsonl file of --contexts can be divided"
     if inputs.source is not None and inputs.source.rows:
         return "rows of a table are read in one process"
-    if options.limit or options.fail_fast:
-        return "--limit and --fail-fast need the cases in order"
+    if options.limit or options.fail_fast or inputs.choice is not None:
+        return "--only, --limit and --fail-fast need the cases in order"
     if plan.list_count is not None:
         return "checks listed per case need the cases in order"
     if options.max_cost is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from assay.cli.console.console import echo_err
-from assay.cli.evaluate.inputs_outputs import EvaluateOptions
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.errors import BadLine, UsageError
 from assay.fep.planning.sources import checks_in
 from assay.inputs.files import check_readable, format_of, table_columns

@@ -12,6 +12,7 @@ from assay.api.evaluation import with_short_forms
 from assay.cli.console.console import echo_json
 from assay.cli.console.console_table import Page
 from assay.cli.render.case import LABEL, case_lines
+from assay.cli.render.failing_cases import NOTE, TriedCase, data_of, outcome_of
 from assay.comparison.views.shown_cases import ShownCase, case_of
 from assay.errors import BadLine, UsageError
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
@@ -50,7 +51,7 @@ def main(options: TryOptions) -> int:
     result = evaluate_sync([case], [output], checks, registry=parts.registry(settings, options.modules))
     shown = case_of(msgspec.json.decode(msgspec.json.encode(result.results[0])))
     if options.json:
-        echo_json(msgspec.json.encode(shown.document))
+        echo_json(msgspec.json.encode(_document(shown)))
     else:
         _print(shown)
     return _exit_code(shown)
@@ -111,6 +112,14 @@ def _row(options: TryOptions, settings: Settings) -> Any:
     if options.case is None and sys.stdin.isatty():
         raise UsageError(f"expected --output TEXT, --case FILE, or a case on standard input: {CASE}")
     return read_yaml(sys.stdin.buffer.read(settings.limits.max_line_bytes), "standard input")
+
+
+def _document(case: ShownCase) -> TriedCase:
+    """What every check said. The content stands under `data`."""
+    checks = (case.result or {})["check_results"]
+    data = data_of(case, checks)
+    data.result = case.result
+    return TriedCase(outcome_of(case, checks), NOTE, data)
 
 
 def _exit_code(case: ShownCase) -> int:

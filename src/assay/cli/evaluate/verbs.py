@@ -106,6 +106,14 @@ def evaluate(
     skip_bad_lines: Annotated[
         bool, typer.Option("--skip-bad-lines", help="Count and report invalid lines, and continue.")
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="`failing`: only the cases that did not pass in the latest stored run of this input; failing:RUN, in "
+            "that run or file; or the id of a case (repeatable).",
+            metavar="WHICH",
+        ),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(help="Evaluate only the first N cases.", metavar="N", min=1)
     ] = None,
@@ -161,7 +169,9 @@ def evaluate(
         bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")
     ] = False,
 ) -> None:
-    from assay.cli.evaluate.evaluate import EvaluateOptions, main
+    from assay.cli.console.only import read_only
+    from assay.cli.evaluate.evaluate import main
+    from assay.cli.evaluate.evaluate_options import EvaluateOptions
     from assay.cli.render.repeats import read_ks
 
     options = EvaluateOptions(
@@ -186,6 +196,7 @@ def evaluate(
         timings=timings,
         skip_bad_lines=skip_bad_lines,
         limit=limit,
+        only=read_only(only or []),
         experiment=experiment,
         name=name,
         own_tags=tag or [],

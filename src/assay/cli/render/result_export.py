@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from assay.fep.outputs.sinks import sink_for
 from assay.protocol.json_types import JSON
 from assay.protocol.results import EvaluationSummary, Status
 from assay.results.check_names import result_label
 from assay.results.run_end import RunEnd, RunFooter
+from assay.results.run_part import RunPart
 
 BESIDE = "beside: "  # begins the name of a check that is beside the scorecard
 
@@ -56,9 +57,11 @@ class ResultExport:
         for sink in self._sinks:
             sink.write(line)
 
-    def close(self, run: str, status: str, started_at: Any, ended_at: Any, left_out: int = 0) -> int:
-        """The number of results. `left_out`: those of tasks of the suite that the run does not have."""
-        cases, checks, is_complete = self._cases, self._checks, status == "completed" and not left_out
+    def close(
+        self, run: str, status: str, started_at: Any, ended_at: Any, part: RunPart | None = None
+    ) -> int:
+        """The number of results. `part`: the tasks of the suite that the run has, if these are not all."""
+        cases, checks, is_complete = self._cases, self._checks, status == "completed" and part is None
         total = sum(cases.values())
         footer = RunFooter(
             evaluation_id=run,
@@ -76,9 +79,10 @@ class ResultExport:
                 skipped_checks=checks["skip"],
             ),
             end=RunEnd(
-                planned=self._written + left_out if status == "completed" else None,
+                planned=self._written if status == "completed" else None,
                 results=self._written,
                 complete=is_complete,
+                part=part or UNSET,
             ),
         )
         for sink in self._sinks:

@@ -1,13 +1,11 @@
 """The scorecard of an eval run: the verdict, the tasks that did not pass and why, and the commands for details."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.planning.run_header import SUITE_TOTAL, part_of
+from assay.agenteval.planning.run_header import part_of
 from assay.agenteval.results.baseline import Comparison
 from assay.agenteval.results.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.results.report import EvalReport, Reason, read_results, read_summary, unmet_text
@@ -17,15 +15,17 @@ from assay.agenteval.scoring.task_checks import check_tally, recorded_checks
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table, Text, cell
 from assay.cli.render import check_table
+from assay.cli.render.evaluate_documents import ChecksDocument
 from assay.cli.render.findings import put_safety
 from assay.cli.render.repeats import repeat_line, select_ks
 from assay.cli.render.result_export import ResultExport
+from assay.cli.render.run_documents import RunDocument
 from assay.comparison.compare import PairComparison
 from assay.errors import UsageError
 from assay.fep.outputs.output_file import OutputFile
 from assay.ports import Run, Store
 from assay.protocol.agent_evals import EvalSummary
-from assay.protocol.json_types import JSON
+from assay.results.run_part import part_in
 from assay.runs.annotations import annotations, effective
 from assay.stats.intervals import METHOD_NAMES
 from assay.stats.number_text import (
@@ -41,7 +41,6 @@ from assay.stats.number_text import (
 
 FIRST_REASONS = 10  # tasks that are listed if too many did not pass to list all of them
 MAX_REASON = 400  # characters
-NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 async def show(store: Store, run: Run, *, reasons: int = 50, ks: Sequence[int] = ()) -> EvalDetail:
@@ -233,31 +232,30 @@ def print_json(
     summary: EvalSummary | None,
     comparison: Comparison | None = None,
     pair: PairComparison | None = None,
-    more: Mapping[str, object] = NOTHING,
+    checks: ChecksDocument | None = None,
 ) -> None:
     document = document_of(detail, summary)
-    document |= {} if comparison is None else {"comparison": comparison}
-    document |= {} if pair is None else {"difference": pair}
-    echo_json(msgspec.json.encode(document | dict(more)))
+    document.comparison = UNSET if comparison is None else comparison
+    document.difference = UNSET if pair is None else pair
+    document.checks = checks or UNSET
+    echo_json(msgspec.json.encode(document))
 
 
-def document_of(detail: EvalDetail, summary: EvalSummary | None) -> JSON:
+def document_of(detail: EvalDetail, summary: EvalSummary | None) -> RunDocument:
     """The scorecard for `--json`."""
-    document: JSON = {
-        "runId": detail.run_id,
-        "status": detail.status,
-        "summary": summary,
-        "report": detail.report,
-    }
-    origin = {
-        "suiteSource": detail.suite_source,
-        "suiteFileDigest": detail.suite_file_digest,
-        "agentPack": detail.agent_pack,
-    }
-    document |= {name: value for name, value in origin.items() if value is not UNSET}
+    document = RunDocument(
+        run_id=detail.run_id,
+        status=detail.status,
+        summary=summary,
+        report=detail.report,
+        suite_source=detail.suite_source,
+        suite_file_digest=detail.suite_file_digest,
+        agent_pack=detail.agent_pack,
+        effective=detail.effective,
+    )
     if detail.report.safety is not None:
-        document |= {"findings": detail.findings, "moreFindings": detail.more_findings}
-    return document | ({} if detail.effective is UNSET else {"effective": detail.effective})
+        document.findings, document.more_findings = detail.findings, detail.more_findings
+    return document
 
 
 async def export(store: Store, run: Run, to: list[str]) -> int:
@@ -280,9 +278,7 @@ async def export(store: Store, run: Run, to: list[str]) -> int:
         files.add_beside(line)
     async for line in safety_results(store, run):
         files.add_beside(line)
-    left_out = max(0, run.metadata.get(SUITE_TOTAL, 0) - run.metadata["total"])
-    left_out *= run.metadata.get("trials", 1)
-    return files.close(run.id, run.status, run.started or run.created, run.ended, left_out)
+    return files.close(run.id, run.status, run.started or run.created, run.ended, part_in(run.metadata))
 
 
 def no_scorecard(run: Run) -> str:
@@ -317,7 +313,7 @@ async def show_checks(store: Store, run: Run) -> None:
         check_table.show(tally, min_pass_rate=None, seconds=seconds, noun="task")
 
 
-async def checks_document(store: Store, run: Run) -> dict[str, Any]:
-    """The same for `--json`: the member `checks`; empty if the run has no such checks."""
+async def checks_document(store: Store, run: Run) -> ChecksDocument | None:
+    """The same for `--json`; None if the run has no such checks."""
     tally = await check_tally(store, run.id)
-    return {"checks": check_table.summary_of(tally)} if tally.cases else {}
+    return ChecksDocument(**check_table.summary_of(tally)) if tally.cases else None

@@ -1,5 +1,7 @@
 """`assay export`: write the results or the verdicts of a stored run to files, or send them to where its traces are."""
 
+from msgspec import UNSET
+
 from assay import settings
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
@@ -17,6 +19,7 @@ from assay.host import parts
 from assay.ports import Run
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.run_end import RunEnd, RunFooter
+from assay.results.run_part import part_in
 from assay.runs.find_run import find_run
 from assay.runs.run_names import name_of
 from assay.version import __version__
@@ -134,6 +137,7 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
     await audit_read(evaluations.store, run)
     request, is_complete = await read_request(evaluations.store, run.id), run.status == "completed"
     sinks = [sink_for(name, request.columns) for name in to]
+    part = part_in(run.metadata)
     count = 0
     async for line in evaluations.results(run):
         count += 1
@@ -150,7 +154,8 @@ async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[
         end=RunEnd(
             planned=count if is_complete else run.metadata.get("planned", case_count(run) or None),
             results=count,
-            complete=is_complete,
+            complete=is_complete and part is None,
+            part=part or UNSET,
         ),
     )
     for sink in sinks:

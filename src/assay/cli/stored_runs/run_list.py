@@ -25,6 +25,7 @@ from assay.fep.records.service import EvaluationService
 from assay.host import parts
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
+from assay.results.run_part import part_in
 from assay.runs.find_run import LIST_HINT, NO_RUNS
 from assay.runs.provenance import COMMIT, commit_text
 from assay.runs.run_names import name_of, other_tags
@@ -100,6 +101,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
             "statistics": self.statistics,
         }
         found |= {} if score is None or kind is None else {kind: score.value}
+        found |= {} if (part := part_in(self.run.metadata)) is None else {"part": part}
         present = {name: value for name, value in found.items() if value is not None}
         return present | ({"neverReached": self.never_reached} if self.never_reached else {})
 
@@ -168,8 +170,8 @@ def _outcome(row: RunRow) -> str:
 
 def _cases(row: RunRow) -> str:
     """
-    `20`, `7 of 20`, `2 of the suite's 20`, `3×2`: three cases with two trials each, or `3 (7 trials)` if they have
-    different numbers of trials.
+    `20`, `7 of 20`, `2 of the suite's 20` or `2 of 20` for a part, `3×2`: three cases with two trials each, or
+    `3 (7 trials)` if they have different numbers of trials.
     """
     if row.total is None:
         return "–"
@@ -177,6 +179,8 @@ def _cases(row: RunRow) -> str:
         return f"{row.done:,} of {row.total:,}"
     if (whole := row.run.metadata.get(SUITE_TOTAL)) is not None:
         return f"{row.total:,} of the suite's {whole:,}"
+    if (part := part_in(row.run.metadata)) is not None:
+        return f"{row.total:,} of {'more' if part.of is None else f'{part.of:,}'}"
     if row.trials > 1:
         return f"{row.total:,}×{row.trials}"
     results = row.statistics.results if row.statistics else 0

@@ -3,11 +3,12 @@
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.planning.run_header import REQUEST, read_request
+from assay.agenteval.planning.run_header import REQUEST, TASKS_OF_SUITE, read_request
 from assay.agenteval.results.detail import EvalDetail, detail_of
 from assay.agenteval.results.eval_statistics import read_statistics
 from assay.agenteval.results.report import read_summary
@@ -18,8 +19,9 @@ from assay.cli.console.console_table import Page
 from assay.cli.render import check_table, scorecard
 from assay.cli.render.case import LABEL, case_lines, headline
 from assay.cli.render.failing_cases import CASES as FAILING_CASES
-from assay.cli.render.failing_cases import MAX_BYTES, FailingCases, bounded, failing_case
+from assay.cli.render.failing_cases import MAX_BYTES, FailingCases, bounded, case_command, failing_case
 from assay.cli.render.findings import put_findings, put_safety
+from assay.cli.render.run_documents import EvaluationDocument
 from assay.cli.render.scorecard import checks_document
 from assay.comparison.views.shown_cases import ShownCase, add_trajectories, case_of, trials_of
 from assay.errors import UsageError
@@ -32,6 +34,8 @@ from assay.ports import Run, Store
 from assay.protocol.json_types import JSON
 from assay.results.check_names import AGENT_ANSWERED, result_label
 from assay.results.reasons import is_failing
+from assay.results.run_part import MEMBER as PART
+from assay.results.run_part import part_in
 from assay.results.tally import Tally
 from assay.runs.annotations import annotations, effective
 from assay.runs.provenance import about_lines, about_run
@@ -154,11 +158,10 @@ async def show_evaluation(
     notes = await annotations(store, run)
     corrected = await corrected_run(store, run, notes, statistics, await all_blocks(store, run.id))
     if options.json:
-        document = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
-        document |= {TRACES: run.metadata[TRACES]} if TRACES in run.metadata else {}
-        document |= about_run(run.metadata, command)
-        document |= {} if corrected is None else {"effective": msgspec.to_builtins(corrected)}
-        _print_json(document, selection, "cases", erased=erased)
+        members = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
+        members |= {name: run.metadata[name] for name in (TRACES, PART) if name in run.metadata}
+        members |= about_run(run.metadata, command) | ({} if corrected is None else {"effective": corrected})
+        _print_evaluation(members, selection, erased=erased)
         return
     repeated, page = check_table.repeat_lines(tally.statistics(), options.ks), Page()
     page.put(
@@ -168,6 +171,8 @@ async def show_evaluation(
         page.put(line)
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
+    if (part := part_in(run.metadata)) is not None:
+        page.put(f"a part of its data: {part.text()}; nothing is known of the others", "yellow")
     for line in _corrections(corrected, statistics) if corrected is not None else ():
         page.put(line)
     for line in repeated:
@@ -177,6 +182,14 @@ async def show_evaluation(
     if (window := window_in(run)) is not None:
         page.put(window_line(window))
     _put_cases(page, selection, options, counts_line(run, statistics, "case"), ERASED if erased else "")
+
+
+def _print_evaluation(members: dict[str, Any], selection: Selection, *, erased: bool) -> None:
+    """The JSON of an evaluation."""
+    cases: list[Any] = [case.document for case in selection.cases]
+    document = EvaluationDocument(**members, cases=cases, more=sum(selection.more))
+    document.erased = True if erased else UNSET
+    echo_json(msgspec.json.encode(document))
 
 
 def _corrections(corrected: CorrectedRun, statistics: RunStatistics) -> Iterator[str]:
@@ -218,7 +231,8 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
     for line in (*([] if source is None else [source]), *about):
         page.put(line)
     if report.part:
-        page.put(f"a part of the suite: {report.part}, so there is no verdict on the suite", "yellow")
+        part = report.part if report.selection is UNSET else report.selection.text(TASKS_OF_SUITE)
+        page.put(f"a part of the suite: {part}, so there is no verdict on the suite", "yellow")
     if card.effective is UNSET:
         page.put(scorecard.headline(report))
     else:
@@ -242,8 +256,12 @@ async def _print_eval(
         _print_failing(run, selection, options, counts_line(run, await read_statistics(store, run), "task"))
         return
     document = scorecard.document_of(card, await read_summary(store, run))
-    document |= await checks_document(store, run) | about
-    _print_json(document, selection, "cases", erased=False)
+    document.checks = await checks_document(store, run) or UNSET
+    for name, value in about.items():
+        setattr(document, name, value)
+    cases: list[Any] = [case.document for case in selection.cases]
+    document.cases, document.more = cases, sum(selection.more)
+    echo_json(msgspec.json.encode(document))
 
 
 def _of_task(card: EvalDetail, task: str | None) -> EvalDetail:
@@ -294,14 +312,7 @@ def _put_cases(page: Page, selection: Selection, options: ShowOptions, count: st
 
 def _print_failing(run: Run, selection: Selection, options: ShowOptions, count: str) -> None:
     """The failing cases as JSON, within a number of bytes."""
-    cases = [failing_case(case, run.id, options.check) for case in selection.cases]
+    cases = [failing_case(case, case_command(run.id), options.check) for case in selection.cases]
     document = FailingCases(run.id, run.status, count, cases=cases, more=sum(selection.more))
     document.next = f"assay export {run.id} -o results.jsonl"
     echo_json(bounded(document, options.max_bytes or MAX_BYTES))
-
-
-def _print_json(document: JSON, selection: Selection, name: str, *, erased: bool) -> None:
-    """The document of the run, with the selected cases."""
-    cases = [case.document for case in selection.cases]
-    more = {"more": sum(selection.more)} | ({"erased": True} if erased else {})
-    echo_json(msgspec.json.encode({**document, name: cases, **more}))

@@ -53,6 +53,8 @@ from assay.ports.audit import audit_entry
 from assay.ports.kinds import COPY_IN_PROGRESS, LOCAL_ONLY, Ending, UnitOutcome
 from assay.protocol.redaction import UNKNOWN, safe_name
 from assay.protocol.results import Status
+from assay.results.run_part import DATA
+from assay.results.run_part import MEMBER as PART
 from assay.runs.intake import PARTIAL
 from assay.runs.log_reader import read_chunks, read_events
 from assay.runs.provenance import COMMIT
@@ -71,6 +73,8 @@ KEPT = (
     "tags",
     COMMIT,
     MODELS,
+    DATA,
+    PART,
 )  # members of the metadata that a run keeps
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode

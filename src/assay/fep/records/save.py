@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from assay.cases.fold import CaseFold
 from assay.cases.outcomes import IDS, RESULTS, ResultSummary, summarized
@@ -49,6 +50,8 @@ from assay.protocol.redaction import UNKNOWN, redact_checks, safe_name
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.results.check_names import result_labels
 from assay.results.run_end import RunEnd, RunFooter
+from assay.results.run_part import DATA
+from assay.results.run_part import MEMBER as PART
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
@@ -89,12 +92,14 @@ class StoreSink:
         tags: Sequence[str] = (),
         columns: Places = NO_PLACES,
         provenance: Provenance = NOTHING_KNOWN,
+        data: str = "",
     ) -> None:
-        """`columns`: those of the table that the cases come from."""
+        """`columns`: those of the table that the cases come from. `data`: the digest of the names of its files."""
         self.run = run or new_id("eval_")
         self._tally, self._clock = tally, clock
         self._about: dict[str, Any] = ({"tags": list(tags)} if tags else {}) | provenance.metadata
         self._models: dict[str, str] = {}
+        self._about |= {DATA: data} if data else {}
         self._lines: list[bytes] = []
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
@@ -185,8 +190,10 @@ class StoreSink:
             status: RunStatus = "failed" if footer.error else "completed"
             ended = EvaluationEnded(status=footer.status, summary=footer.summary)
             statistics = evaluation_statistics(self._tally, self._latencies)
+            part = UNSET if footer.end is None else footer.end.part
             metadata = {
                 "total": self._first,
+                **({} if part is UNSET else {PART: msgspec.to_builtins(part)}),
                 "planned": None if footer.end is None else footer.end.planned,
                 "summary": msgspec.to_builtins(footer.summary),
                 "status": footer.status,

@@ -26,6 +26,7 @@ from assay.serve.openwop.host import NewRun, OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import LINES, Response, answer
 
+LONGEST_ID = 256  # of a task or a run
 TYPES: dict[str, tuple[type, str]] = {
     "trials": (int, "a whole number"),
     "baselineRunId": (str, "the id of a run"),
@@ -134,13 +135,18 @@ def eval_request(request: RunRequest, principal: str) -> EvalRequest:
     modes: Any = configurable.get("evalModes")
     if modes is not None and not (is_list(modes) and all(isinstance(mode, str) for mode in modes)):
         problems.append(Problem("configurable.evalModes", "expected a list of modes"))
+    chosen = [_ids(configurable, name, problems) for name in ("tasks", "failingIn")]
     if problems:
         raise EvalRefused(problems, field=problems[0].place)
+    tasks, failing_in = chosen
     return EvalRequest(
         suite_ref=None if request.eval_suite_ref is UNSET else request.eval_suite_ref,
         agent_id=None if request.agent_id is UNSET else request.agent_id,
         modes=None if modes is None else tuple(modes),
         baseline_run_id=configurable.get("baselineRunId"),
+        tasks=tasks,
+        rule="failing" if failing_in else None,
+        failing_in=failing_in or (),
         trials=configurable.get("trials", 1),
         judge=configurable.get("judge"),
         allow_target_mismatch=configurable.get("allowTargetMismatch", False),
@@ -150,6 +156,18 @@ def eval_request(request: RunRequest, principal: str) -> EvalRequest:
         tags=() if request.tags is UNSET else tuple(request.tags),
         metadata={} if request.metadata is UNSET else request.metadata,
     )
+
+
+def _ids(configurable: JSON, name: str, problems: list[Problem]) -> tuple[str, ...] | None:
+    """A list of ids of the options; None: it is not there."""
+    ids: Any = configurable.get(name)
+    if ids is None:
+        return None
+    if not (is_list(ids) and all(isinstance(id, str) and len(id) <= LONGEST_ID for id in ids)):
+        wanted = f"expected a list of ids, each of at most {LONGEST_ID} characters"
+        problems.append(Problem(f"configurable.{name}", wanted))
+        return None
+    return tuple(ids)
 
 
 def evals_of(host: OpenWopHost) -> EvalRuns:

@@ -1,0 +1,102 @@
+"""The documents of `assay evaluate --json`. Their schemas come from these types."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.comparison.compare import PairComparison
+from assay.fep.outputs.failing_cases import FailingCase
+from assay.protocol.results import EvaluationSummary, Status
+from assay.results.run_part import RunPart
+from assay.results.spending import Spending
+from assay.stats.intervals import Rate
+
+
+class CheckRow(Struct, kw_only=True):
+    """One check over all cases. `means` and `counts` are of checks that neither pass nor fail."""
+
+    passed: int
+    failed: int
+    error: int
+    skip: int
+    pass_rate: Rate | None
+    first_error: str | UnsetType = UNSET
+    means: dict[str, Any] | UnsetType = UNSET
+    counts: dict[str, Any] | UnsetType = UNSET
+
+
+class ChecksDocument(Struct, kw_only=True):
+    """What checks said over all cases."""
+
+    status: Status
+    summary: EvaluationSummary
+    pass_rate: Rate | None
+    case_pass_rate: Rate | None
+    pass_k: dict[str, Rate] | UnsetType = UNSET
+    pass_at_k: dict[str, Rate] | UnsetType = UNSET
+    checks: dict[str, CheckRow]
+    spending: Spending | UnsetType = UNSET
+
+
+class BarDocument(Struct, kw_only=True):
+    """A bar of --min-pass-rate. `pass_rate` and `passed` are null if it was not decided."""
+
+    bar: str | None
+    min: float
+    pass_rate: float | None
+    passed: bool | None
+
+
+class SliceDocument(Struct, kw_only=True):
+    """The rates of one slice."""
+
+    by: str
+    slice: str
+    passed: int
+    failed: int
+    pass_rate: Rate | None
+    case_pass_rate: Rate | None
+
+
+class ComparedDocument(Struct, kw_only=True):
+    """The members of `compare --json`, or why there is no comparison."""
+
+    error: str | UnsetType = UNSET
+    metric: str | UnsetType = UNSET
+    lower_is_better: bool | UnsetType = UNSET
+    margin: float | UnsetType | None = UNSET
+    comparisons: tuple[PairComparison, ...] | UnsetType = UNSET
+
+
+class Evaluated(Struct, kw_only=True):
+    """The document of `evaluate --json`. `partial`: it stopped before its end. `part`: of --only."""
+
+    traces: str | UnsetType = UNSET  # of a window
+    partial: str | UnsetType = UNSET
+    part: RunPart | UnsetType = UNSET
+    evaluation_id: str
+    status: Status
+    summary: EvaluationSummary
+    pass_rate: Rate | None
+    case_pass_rate: Rate | None
+    pass_k: dict[str, Rate] | UnsetType = UNSET
+    pass_at_k: dict[str, Rate] | UnsetType = UNSET
+    checks: dict[str, CheckRow]
+    spending: Spending | UnsetType = UNSET
+    slices: list[SliceDocument] | UnsetType = UNSET
+    bars: list[BarDocument] | UnsetType = UNSET
+    baseline: ComparedDocument | UnsetType = UNSET
+    failing_cases: list[FailingCase]
+    outputs: list[str]
+    sent: list[dict[str, Any]] | UnsetType = UNSET
+    seconds: float
+    bad_lines: int
+    agent: dict[str, Any] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+class EvaluatedWindows(Struct):
+    """The document of `evaluate --json` with several --traces."""
+
+    windows: list[Evaluated]
+    comparison: ComparedDocument

@@ -15,7 +15,7 @@ from assay.agenteval.results.safety_report import FindingDetail
 from assay.cli.render.evaluate_documents import CheckRow, ChecksDocument
 from assay.comparison.compare import PairComparison
 from assay.comparison.divergence import Divergence
-from assay.comparison.history import HistoryRow
+from assay.comparison.views.history import HistoryRow
 from assay.fep.records.corrections import CorrectedRun
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.operations import ErrorResponse, EvaluationProgress

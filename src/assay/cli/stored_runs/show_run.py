@@ -171,8 +171,8 @@ async def show_evaluation(
         page.put(line)
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
-    if (part := part_in(run.metadata)) is not None:
-        page.put(f"a part of its data: {part.text()}; nothing is known of the others", "yellow")
+    for line in _part_lines(run):
+        page.put(line, "yellow")
     for line in _corrections(corrected, statistics) if corrected is not None else ():
         page.put(line)
     for line in repeated:
@@ -182,6 +182,11 @@ async def show_evaluation(
     if (window := window_in(run)) is not None:
         page.put(window_line(window))
     _put_cases(page, selection, options, counts_line(run, statistics, "case"), ERASED if erased else "")
+
+
+def _part_lines(run: Run) -> Iterator[str]:
+    if (part := part_in(run.metadata)) is not None:
+        yield f"a part of its data: {part.text()}; nothing is known of the others"
 
 
 def _print_evaluation(members: dict[str, Any], selection: Selection, *, erased: bool) -> None:

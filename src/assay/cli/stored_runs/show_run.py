@@ -159,9 +159,9 @@ async def show_evaluation(
     corrected = await corrected_run(store, run, notes, statistics, await all_blocks(store, run.id))
     if options.json:
         members = msgspec.to_builtins(evaluations.operation(run)) | check_table.summary_of(tally, options.ks)
-        members |= {name: run.metadata[name] for name in (TRACES, PART) if name in run.metadata}
-        members |= about_run(run.metadata, command) | ({} if corrected is None else {"effective": corrected})
-        _print_evaluation(members, selection, erased=erased)
+        _print_evaluation(
+            run, members | about_run(run.metadata, command), corrected, selection, erased=erased
+        )
         return
     repeated, page = check_table.repeat_lines(tally.statistics(), options.ks), Page()
     page.put(
@@ -189,10 +189,14 @@ def _part_lines(run: Run) -> Iterator[str]:
         yield f"a part of its data: {part.text()}; nothing is known of the others"
 
 
-def _print_evaluation(members: dict[str, Any], selection: Selection, *, erased: bool) -> None:
+def _print_evaluation(
+    run: Run, members: dict[str, Any], corrected: CorrectedRun | None, selection: Selection, *, erased: bool
+) -> None:
     """The JSON of an evaluation."""
+    members |= {name: run.metadata[name] for name in (TRACES, PART) if name in run.metadata}
     cases: list[Any] = [case.document for case in selection.cases]
     document = EvaluationDocument(**members, cases=cases, more=sum(selection.more))
+    document.effective = UNSET if corrected is None else corrected
     document.erased = True if erased else UNSET
     echo_json(msgspec.json.encode(document))
 

@@ -171,9 +171,7 @@ async def show_evaluation(
         page.put(line)
     if "error" in run.metadata:
         page.put(f"the run failed: {run.metadata['error']}", "yellow")
-    for line in _part_lines(run):
-        page.put(line, "yellow")
-    for line in _corrections(corrected, statistics) if corrected is not None else ():
+    for line in (*_part_lines(run), *_corrections(corrected, statistics)):
         page.put(line)
     for line in repeated:
         page.put(line)
@@ -201,8 +199,10 @@ def _print_evaluation(
     echo_json(msgspec.json.encode(document))
 
 
-def _corrections(corrected: CorrectedRun, statistics: RunStatistics) -> Iterator[str]:
+def _corrections(corrected: CorrectedRun | None, statistics: RunStatistics) -> Iterator[str]:
     """The recorded score, and below it the one with the corrections of annotations."""
+    if corrected is None:
+        return
     if corrected.score is None or statistics.score is None:
         yield scorecard.with_corrections(corrected.corrected)
         return

@@ -272,7 +272,12 @@ def test_a_correction_of_an_evaluation(host, there, tmp_path, server):
     shown = there("show", run, server=False).out
     assert "case pass rate 50.0% as recorded\nwith 1 correction: case pass rate 100.0% (bad)\n" in shown
     document = json.loads(there("show", run, "--json", server=False).out)
-    assert document["effective"] == {"score": 1.0, "passedCount": 2, "corrected": ["bad"]}
+    assert document["effective"] == {
+        "score": 1.0,
+        "passedCount": 2,
+        "failedCount": 0,
+        "corrected": ["bad"],
+    }
     there("report", run, "-o", "report.md", server=False)
     text = (tmp_path / "report.md").read_text("utf-8").replace("&#37;&#8203;", "%").replace("&#37;", "%")
     assert "| effective score | 100.0%, with 1 correction |" in text

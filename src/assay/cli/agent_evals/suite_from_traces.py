@@ -99,7 +99,7 @@ async def _read_run(reference: str) -> ScoredRun:
         (source,) = sources
         async for _, line in source.lines():
             result = msgspec.json.decode(line)
-            case = result["execution_context"]["test_case"]["id"]
+            case: str = result["execution_context"]["test_case"]["id"]
             cases |= dict.fromkeys(traces_of(result), case)
             if any(map(is_failing, result["check_results"])):
                 failing.add(case)

@@ -60,6 +60,12 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Decide": "--policy --preset --min-mean --margin --metric --by --max-unmeasured --allow-partial",
         "Output": "--markdown --junit --sarif --json",
     },
+    "watch": {
+        "Input": "--tenant",
+        "Decide": "--baseline --policy",
+        "Output": "--windows --json",
+        "Network": "--server --key-file",
+    },
     "annotate": {
         "Input": "--task --event --tenant",
         "Decide": "--score --passed --failed --rating --label --flag --note",

@@ -1,7 +1,7 @@
 import "./distributions.css";
 import { useQuery } from "@tanstack/react-query";
 import { type Distribution, getDistributions } from "~/api/cases";
-import { duration, money, plural } from "~/ui/format";
+import { caseValue, duration, money, plural } from "~/ui/format";
 
 const NAMES: Record<string, string> = { score: "Score", latency_ms: "Latency", cost_usd: "Cost" };
 const WIDTH = 132;
@@ -60,5 +60,5 @@ function Bars({ distribution: { name, bars, median, results } }: { distribution:
 export function textOf(name: string, value: number): string {
   if (name === "latency_ms") return duration(value);
   if (name === "cost_usd") return money(value);
-  return String(Number(value.toPrecision(3)));
+  return caseValue(value);
 }

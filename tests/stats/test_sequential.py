@@ -21,8 +21,8 @@ def limits_of(values, low=-1.0, high=1.0, every=None):
     for at, value in enumerate(values, 1):
         sequence.add(value)
         if every and at % every == 0:
-            found.append(sequence.look())
-    return [*found, sequence.look()]
+            found.append(sequence.look(found[-1] if found else None))
+    return [*found, sequence.look(found[-1] if found else None)]
 
 
 @given(VALUES)

@@ -53,10 +53,9 @@ class ConfidenceSequence:
         self._from, self._span, self._bar = low, high - low, log(2 / (1 - level))
         self._counts, self._exact = Counter[float](), True
         self._sum, self._n = 0.0, 0
-        self._low, self._high = 0.0, 1.0
 
     def add(self, value: float) -> None:
-        """Add the value of one case. Look only between rounds: a look after each case costs more and says the same."""
+        """Add the value of one case."""
         scaled = (value - self._from) / self._span
         if not 0 <= scaled <= 1:
             raise ValueError(
@@ -71,8 +70,9 @@ class ConfidenceSequence:
             for one, times in counts.items():
                 self._counts[_cell(one)] += times
 
-    def look(self) -> Limits:
-        """The limits now. They never get wider, because each of them holds at all looks."""
+    def look(self, before: Limits | None = None) -> Limits:
+        """The limits now, never wider than those `before`, because limits hold at all looks together."""
+        low, high = self._from, self._from + self._span
         if self._n:
             np = numpy()
             values = np.array(sorted(self._counts))
@@ -81,18 +81,16 @@ class ConfidenceSequence:
             least, largest = (
                 (values, values) if self._exact else (np.floor(values) / CELLS, np.ceil(values) / CELLS)
             )
-            low = self._highest_refuted(least, counts, self._low)
-            high = 1.0 - self._highest_refuted(1.0 - largest, counts, 1.0 - self._high)
-            self._low = min(low, self._high)  # they cross in few runs of a thousand
-            self._high = max(high, self._low)
-        estimate = self._sum / self._n if self._n else None
-        return Limits(
-            estimate, self._from + self._low * self._span, self._from + self._high * self._span, self._n
-        )
+            low += self._span * self._highest_refuted(least, counts)
+            high -= self._span * self._highest_refuted(1.0 - largest, counts)
+        if before is not None:
+            low = min(max(low, before.low), before.high)  # they cross in few runs of a thousand
+            high = max(min(high, before.high), low)
+        return Limits(self._sum / self._n if self._n else None, low, high, self._n)
 
-    def _highest_refuted(self, values: Any, counts: Any, before: float) -> float:
+    def _highest_refuted(self, values: Any, counts: Any) -> float:
         """The largest mean that these values have refuted as too small. The capital falls as the mean grows."""
-        low, high = before, 1.0
+        low, high = 0.0, 1.0
         for _ in range(STEPS):
             middle = (low + high) / 2
             if log_capital(values, counts, middle) >= self._bar:

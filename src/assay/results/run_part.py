@@ -16,7 +16,7 @@ DATA = "data"  # of the metadata of a stored evaluation: a digest of the names o
 CASES_OF_DATA = "cases of its data"
 NAMED = 3  # runs that a text names
 
-Rule = Literal["failing", "ids", "failing and ids", "first"]
+Rule = Literal["failing", "ids", "failing and ids", "first", "decided"]
 
 
 class RunPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +45,8 @@ class RunPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def _why(self) -> str:
         if self.rule == "first":
             return ""
+        if self.rule == "decided":
+            return ", in random order until the run had decided"
         if self.rule == "ids":
             return ", those that were named"
         more = f" and {len(self.runs) - NAMED:,} more" if len(self.runs) > NAMED else ""

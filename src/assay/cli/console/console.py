@@ -145,6 +145,7 @@ class ProgressLine:
         self._quiet, self._noun = quiet, noun
         self._start = self._last = time.monotonic()
         self._visible = False
+        self.note = ""  # what is known so far
 
     def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
         """Cheap to call often. `part` is the fraction of the input that was read, if the number of cases is unknown."""
@@ -158,7 +159,8 @@ class ProgressLine:
             count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
         rate = done / max(now - self._start, 1e-9)
         errored = f"  {errors:,} with errors" if errors else ""
-        self._show(f"{count} {self._noun}  {rate:,.0f}/s{errored}")
+        note = f"  {self.note}" if self.note else ""
+        self._show(f"{count} {self._noun}  {rate:,.0f}/s{errored}{note}")
 
     def clear(self) -> None:
         """Remove the line from the terminal."""

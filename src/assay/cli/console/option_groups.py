@@ -9,7 +9,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     "evaluate": {
         "Input": "--contexts --cases --outputs --traces --map --checks --check-module --skip-bad-lines --only --limit",
         "Agent": "--agent --trials --timeout --max-cost",
-        "Decide": "--min-pass-rate --baseline --by --standardize-by --k --allow-errors",
+        "Decide": "--min-pass-rate --baseline --until --margin --seed --by --standardize-by --k --allow-errors",
         "Output": "--output --save --name --tag --to --experiment --no-resolved-arguments --timings --verbose --json",
         "Speed": "--concurrency --jobs --cache --resume --fail-fast",
     },

@@ -82,6 +82,11 @@ class BaselineSink(ScoresSink):
             return refusal
 
 
+def read_baseline(reference: str, read: ReadOptions) -> RunScores:
+    """The numbers of an earlier run or file."""
+    return asyncio.run(_read(reference, read))
+
+
 async def _read(reference: str, read: ReadOptions) -> RunScores:
     async with open_sources([reference], ["baseline"], None) as (source,):
         return await source.scores(read)

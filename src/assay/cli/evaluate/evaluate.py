@@ -104,6 +104,9 @@ def _execute(evaluation: Evaluation) -> None:
     """Evaluate in one process, or begin in this one and leave the rest to several."""
     inputs = evaluation.inputs
     try:
+        if evaluation.until is not None:
+            evaluation.until.score(evaluation)
+            return
         jobs = _process_count(evaluation)
         if jobs > 1 and evaluation.options.jobs is None:
             from assay.cli.evaluate.automatic_jobs import Head  # deferred import: most runs are short
@@ -164,7 +167,7 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
         error=str(error or ""),
         end=run_end(
             tally.cases,
-            tally.distinct_cases,
+            _part_of(evaluation),
             bad_lines,
             inputs,
             evaluation.options,
@@ -181,11 +184,21 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
     for name in dimensions_without_values(slices):
         echo_err(f"--by {name}: no case has a value there")
     bars = results_of(evaluation.bars, tally, evaluation.plan.label_types, slices)
-    if partial:
+    if evaluation.until is not None:
+        bars = []  # the rounds have decided
+    elif partial:
         bars = [one._replace(share=None, problem="the run stopped before its end") for one in bars]
     elif footer.end is not None and footer.end.part is not UNSET:
         bars = [one._replace(share=None, problem="only a part of the cases ran") for one in bars]
     return Outcome(footer, error, time.perf_counter() - evaluation.began, slices, bars, partial)
+
+
+def _part_of(evaluation: Evaluation) -> RunPart | None:
+    """The part of the cases that --only chose, or that ran until it was decided."""
+    if evaluation.until is not None:
+        return evaluation.until.part
+    choice = evaluation.inputs.choice
+    return choice.part(evaluation.tally.distinct_cases) if choice else None
 
 
 def _send(evaluation: Evaluation, outcome: Outcome) -> "Sequence[Delivery]":
@@ -227,6 +240,8 @@ def _report(evaluation: Evaluation, outcome: Outcome) -> None:
         files = (name for name in options.to if name.endswith((".jsonl", ".json")))
         results = footer.evaluation_id if options.save else next(files, None)
         evaluation.baseline.show(results, to_stderr="-" in options.to)
+    if evaluation.until is not None and not options.json:
+        evaluation.until.show(to_stderr="-" in options.to)
     spending = evaluation.tally.spending
     if options.max_cost is not None and (unknown := spending.unknown_costs):
         echo_err(
@@ -251,6 +266,7 @@ def document_of(evaluation: Evaluation, outcome: Outcome, window: str = "") -> "
         **({"slices": [slice_document(one) for one in outcome.slices]} if outcome.slices else {}),
         **({"bars": as_document(outcome.bars)} if outcome.bars else {}),
         **({"baseline": baseline.document()} if baseline else {}),
+        **({"until": evaluation.until.document()} if evaluation.until else {}),
         "failing_cases": evaluation.failing.cases,
         "outputs": options.to,
         **({"sent": [one.document for one in outcome.deliveries]} if evaluation.targets else {}),
@@ -277,7 +293,7 @@ def print_tables(evaluation: Evaluation, outcome: Outcome, *, title: str | None 
         echo(f"only a part: {part.text()}; nothing is known of the others{undecided}")
     check_table.show(
         evaluation.tally,
-        min_pass_rate=None if outcome.partial or _chosen_part(outcome) else evaluation.bars.overall,
+        min_pass_rate=_shown_bar(evaluation, outcome),
         seconds=outcome.seconds,
         experiment=title or (footer.experiment.name if footer.experiment else None) or None,
         ks=options.ks,
@@ -301,7 +317,7 @@ def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
     from assay.cli.render import check_table  # deferred import: rich loads slowly
 
     agent = evaluation.agent
-    bar = None if outcome.partial or _chosen_part(outcome) else evaluation.bars.overall
+    bar = _shown_bar(evaluation, outcome)
     shortfalls = check_table.shortfalls(evaluation.tally, bar)
     for line in (*shortfalls, *(agent.lines() if agent else ())):
         echo_err(line)
@@ -330,8 +346,15 @@ def report_error(evaluation: Evaluation, error: Refusal | None) -> None:
         echo_err(_part(evaluation))
 
 
+def _shown_bar(evaluation: Evaluation, outcome: Outcome) -> float | None:
+    """The overall bar, where the table decides it."""
+    if outcome.partial or evaluation.until is not None or _chosen_part(outcome):
+        return None
+    return evaluation.bars.overall
+
+
 def _chosen_part(outcome: Outcome) -> RunPart | None:
-    """The part of the cases that --only chose."""
+    """The part of the cases that ran on purpose."""
     end = outcome.footer.end
     return None if end is None or end.part is UNSET else end.part
 
@@ -362,6 +385,8 @@ def exit_code_of(evaluation: Evaluation, outcome: Outcome) -> int:
     nothing = not tally.cases or (rows and not any(row.completed for row in rows))
     if outcome.error or nothing or not (measured or evaluation.options.allow_errors):
         return ERROR
+    if evaluation.until is not None:
+        return evaluation.until.exit_code
     for one in outcome.bars:
         if one.share is None:
             echo_err(unmeasured_line(one))

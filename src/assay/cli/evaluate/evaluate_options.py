@@ -43,6 +43,9 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     fail_fast: bool = False
     max_cost: float | None = None
     cache: bool = False
+    until: str | None = None
+    margin: float | None = None
+    seed: int = 0  # of the order of --until
     jobs: int | None = None  # None: as many as the run is worth
     resume: bool = False
     save: bool = False

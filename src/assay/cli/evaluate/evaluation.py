@@ -16,6 +16,7 @@ from assay.cli.evaluate.bars import read_bars, slice_sink, with_check_names
 from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.cli.evaluate.inputs_outputs import BadLines, flush, open_inputs, open_sinks
 from assay.cli.evaluate.table_input import require_expected
+from assay.cli.evaluate.until_options import validate_until
 from assay.cli.render.repeats import validate_ks
 from assay.errors import InvalidRequest, RunTimeout, UsageError
 from assay.fep.execution.execute import Execution, ExecutionOptions
@@ -35,6 +36,7 @@ from assay.settings import Settings, load
 if TYPE_CHECKING:
     from assay.cli.evaluate.agent_dataset import AgentExecution
     from assay.cli.evaluate.baseline_results import BaselineSink
+    from assay.cli.evaluate.until_decided import UntilDecided
     from assay.cli.stored_runs.send import Target
 
 FLUSH_SECONDS = 0.5  # a result stays in memory this long at most
@@ -60,6 +62,7 @@ class Evaluation:
         _validate(options)
         self.targets, self._counters = _targets(options), counters
         bars = read_bars(options.bars, options.by)
+        validate_until(options, bars.overall, other_bars=any(one.target for one in bars.bars))
         self.check_seconds = options.timeout or self.settings.limits.check_seconds
         self.services = parts.services(
             self.settings, ProviderPolicy(seconds=self.check_seconds), cache=options.cache
@@ -79,7 +82,8 @@ class Evaluation:
         self.tally, self.failing, self.run = Tally(), FailingCases(), new_id("eval_")
         self.bars = with_check_names(bars, self.plan.label_types, options.by)
         self.slices = slice_sink(self.bars, self.inputs.columns(options))
-        self.baseline = _baseline_sink(options)
+        self.until = _until_sink(options, self.bars.overall)
+        self.baseline = _baseline_sink(options) if self.until is None else None
         self.sinks = self._open_sinks()
         self.progress = ProgressLine(quiet=options.json)
         self._until = time.monotonic() + self.settings.limits.run_seconds
@@ -120,7 +124,7 @@ class Evaluation:
         return plan
 
     def _open_sinks(self) -> list[Sink]:
-        counters = [one for one in (self.slices, self.baseline) if one is not None]
+        counters = [one for one in (self.slices, self.baseline, self.until) if one is not None]
         sinks = open_sinks(self.options, self.plan, self.inputs, self.tally, [*counters, *self._counters])
         if self.agent is None and self.options.save:
             from assay.fep.records.save import StoreSink  # deferred import: most runs are not stored
@@ -270,6 +274,14 @@ def _targets(options: EvaluateOptions) -> "list[Target]":
     from assay.cli.stored_runs.send import read_targets  # deferred import: most runs send nothing
 
     return read_targets(options.send)
+
+
+def _until_sink(options: EvaluateOptions, bar: float | None) -> "UntilDecided | None":
+    if options.until is None:
+        return None
+    from assay.cli.evaluate.until_decided import UntilDecided  # deferred import
+
+    return UntilDecided(options, bar)
 
 
 def _baseline_sink(options: EvaluateOptions) -> "BaselineSink | None":

@@ -31,6 +31,7 @@ from assay.inputs.places import NO_PLACES, Places
 from assay.inputs.rows import ROW_KINDS, read_map
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.results.run_end import RunEnd
+from assay.results.run_part import RunPart
 from assay.results.tally import Tally
 from assay.settings import Settings
 
@@ -287,7 +288,7 @@ def _refused(refusal: Refusal) -> Iterator[Context]:
 
 def run_end(
     results: int,
-    cases: int,
+    chosen: RunPart | None,
     bad_lines: int,
     inputs: Inputs,
     options: EvaluateOptions,
@@ -296,7 +297,7 @@ def run_end(
     ended: bool,
 ) -> RunEnd:
     """Whether the results are all that were planned. `of_agent`: the results that were planned for an agent."""
-    part = (inputs.choice and inputs.choice.part(cases)) or UNSET
+    part = chosen or UNSET
     if ended:
         complete = not bad_lines and part is UNSET
         return RunEnd(planned=results + bad_lines, results=results, complete=complete, part=part)

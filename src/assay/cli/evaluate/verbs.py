@@ -117,6 +117,23 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option(help="Evaluate only the first N cases.", metavar="N", min=1)
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="`decided`: run cases in random order until --baseline or --min-pass-rate is decided, and stop.",
+            metavar="WHEN",
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Difference to --baseline that does not matter; --until stops when it is smaller.",
+            metavar="M",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Number that the random order of --until depends on.", metavar="N", min=0)
+    ] = 0,
     experiment: Annotated[
         str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
     ] = None,
@@ -197,6 +214,9 @@ def evaluate(
         skip_bad_lines=skip_bad_lines,
         limit=limit,
         only=read_only(only or []),
+        until=until,
+        margin=margin,
+        seed=seed,
         experiment=experiment,
         name=name,
         own_tags=tag or [],

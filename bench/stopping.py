@@ -76,7 +76,7 @@ UNCHANGED = (
         "3 trials a case, each passes with 0.8", (0, 1 / 3, 2 / 3, 1), (0.008, 0.096, 0.384, 0.512)
     ),
     difference_of("scores on five levels", (0, 0.25, 0.5, 0.75, 1), (0.05, 0.05, 0.2, 0.3, 0.4)),
-    difference_of("scores of which 90% are 1", (0, 0.5, 1), (0.05, 0.05, 0.9)),
+    difference_of("scores, 90% of them 1", (0, 0.5, 1), (0.05, 0.05, 0.9)),
     *(rate_against_bar(rate) for rate in (0.5, 0.8, 0.95)),
 )
 

@@ -68,7 +68,8 @@ class UntilDecided:
                 try:
                     evaluation.score(part)
                 finally:
-                    self.rounds, self.cases = self.rounds + 1, evaluation.tally.distinct_cases
+                    self.cases = evaluation.tally.distinct_cases
+                self.rounds += 1
                 self.last = self._rule.look(self._run)
                 evaluation.progress.note = self._progress(self.last)
                 if self.last.decision is not None:

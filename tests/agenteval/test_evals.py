@@ -771,7 +771,7 @@ def test_the_scorecard_is_a_fold_of_the_log():
     async def main():
         async with eval_host(paying(0.5)) as hosted:
             run = await hosted.run(ABC, trials=2)
-            fold = Scorecard(await read_request(hosted.store, run.id))
+            fold = Scorecard(await read_request(hosted.store, run))
             for event in await hosted.store.events(run.id):
                 fold.add(event)
             again = summary_of(fold, ["a", "b", "c"], run.id)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.planning.request import EvalLimits, overrides_of
-from assay.agenteval.planning.run_header import KIND, EvalHeader, read_request
+from assay.agenteval.planning.run_header import KIND, EvalHeader, read_request, stored_request
 from assay.agenteval.results.eval_statistics import read_kinds
 from assay.agenteval.results.scorecard import Scorecard
 from assay.agenteval.scoring.expected_calls import ExpectedToolCalls
@@ -117,8 +117,8 @@ class AgentEvalKind:
         self._stopping: set[str] = set()
 
     async def restore(self, store: Store, run: Run) -> EvalState:
-        request = await read_request(store, run.id)
-        kinds = await read_kinds(store, run.id)
+        request = await read_request(store, run)
+        kinds = await read_kinds(store, run)
         dependencies, scorecard = self._dependencies, Scorecard(request)
         if MODE in request.modes:
             async for record in read_records(store, run.id):
@@ -203,7 +203,7 @@ class AgentEvalKind:
         async with self._lock:  # of tasks that start together, the first reads the store
             found = self._environments.get(run)
             if found is None:
-                found = await self._open_environment(run, await read_request(self._store, run))
+                found = await self._open_environment(run, await stored_request(self._store, run))
                 while len(self._environments) >= KEPT:
                     old = next(iter(self._environments))
                     self._environments.pop(old)

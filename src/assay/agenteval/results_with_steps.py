@@ -31,7 +31,7 @@ async def results_with_steps(store: Store, run: Run) -> AsyncIterator[bytes]:
 
     The log is read once, as far as each trial needs. Trials end almost in order, so few are held at a time.
     """
-    header = await read_request(store, run.id)
+    header = await read_request(store, run)
     reader = _LogReader(store, run, header.trials)
     async for chunk, record in trial_evidence(store, run):
         result: JSON = msgspec.json.decode(chunk.data)

@@ -279,12 +279,12 @@ class ScoredUnits(msgspec.Struct, frozen=True):
 
 
 async def read_scored_units(store: Store, source: Run) -> ScoredUnits:
-    request = await read_request(store, source.id)
+    request = await read_request(store, source)
     scorecard = Scorecard(request)
     async for event in read_events(store, source.id):
         scorecard.add(event)
     ids = msgspec.json.Decoder(_Id).decode
-    numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in scorecard.tasks}
+    numbers = {at async for at, line in read_tasks(store, source) if ids(line).taskId in scorecard.tasks}
     labels = tuple(source.metadata.get(LABELS, ()))
     scored = ScoredUnits(request, frozenset(scorecard.tasks), frozenset(numbers), labels)
     kept = Scorecard(request)

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from assay.agenteval.planning.request import EvalLimits
 from assay.agenteval.planning.run_header import MAX_COST, REPEATED_COST, RESULTS, read_tasks
+from assay.agenteval.planning.stopping import UNTIL, EvalRounds
 from assay.agenteval.results.eval_statistics import Kinds, eval_statistics
 from assay.agenteval.results.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring.safety_records import SAFETY
@@ -55,6 +56,8 @@ class EvalState:
         self._budget = CostBudget(run.metadata.get(MAX_COST))  # of this run; `_ceiling` is the host's
         self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
         self._table = CaseFold(run.metadata.get(CHECKS, ()))
+        until = scorecard.request.until
+        self._rounds = None if until is None else EvalRounds(until, self._order)
 
     def add(self, event: Event) -> None:
         self._scorecard.add(event)
@@ -69,7 +72,12 @@ class EvalState:
             self._trials.setdefault(id, {}).update(trials)
         # what is recorded, and what was spent before a resumption; `outcome` adds what ends from now on
         self._budget.spent = scorecard.cost + self._run.metadata.get(REPEATED_COST, 0.0)
-        async for at, line in read_tasks(store, self._run.id):
+        rounds = self._rounds
+        if rounds is not None:
+            self._restore_rounds(rounds)
+        async for at, line in read_tasks(store, self._run):
+            if rounds is not None and at and at % rounds.size == 0 and await rounds.decided(at):
+                return
             for trial in range(request.trials):
                 if scorecard.cost > self._ceiling or not self._time_budget.remaining_seconds:
                     return
@@ -77,6 +85,15 @@ class EvalState:
                     if self._budget.exhausted:
                         return
                     yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
+
+    def _restore_rounds(self, rounds: EvalRounds) -> None:
+        """Tell the rounds which tasks have ended before."""
+        scorecard = self._scorecard
+        for id, scored in scorecard.tasks.items():
+            rounds.end_task(id, scored)
+        for id in scorecard.unmeasured:
+            if all(scorecard.has_trial(id, trial) for trial in range(scorecard.request.trials)):
+                rounds.end_task(id, None)
 
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
@@ -131,11 +148,13 @@ class EvalState:
         if len(trials) < self._scorecard.request.trials:
             return None
         del self._trials[trial.task_id]
-        if any(one.score is UNSET for one in trials.values()):
-            return None
-        scorecard = self._scorecard
-        scored = task_score(trials.values(), bar_of(trial.kind, scorecard.request.pass_score))
-        return scorecard.with_findings(scored)
+        scored = None
+        if all(one.score is not UNSET for one in trials.values()):
+            bar = bar_of(trial.kind, self._scorecard.request.pass_score)
+            scored = self._scorecard.with_findings(task_score(trials.values(), bar))
+        if self._rounds is not None:
+            self._rounds.end_task(trial.task_id, scored)
+        return scored
 
     def metadata(self) -> dict[str, Any]:
         scorecard = self._scorecard
@@ -147,13 +166,20 @@ class EvalState:
         return metadata | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
     async def finish(self, store: Store) -> None:
+        if self._rounds is not None:
+            self._rounds.look_at_all()
+            self._keep_decided(self._rounds)
         size = 64 * len(self._kinds)  # bytes of a score, about
         self._statistics = await off_loop(
             size, lambda: eval_statistics(self._scorecard, self._kinds, ended=True)
         )
 
     def _last_metadata(self) -> dict[str, Any]:
-        return self.metadata() | statistics_metadata(self._statistics)
+        metadata = self.metadata() | statistics_metadata(self._statistics)
+        if self._rounds is None:
+            return metadata
+        part = self._scorecard.request.run_metadata if self._rounds.has_decided else {}
+        return metadata | part | {UNTIL: msgspec.to_builtins(self._rounds.last)}
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         if refusal is not None:
@@ -171,6 +197,16 @@ class EvalState:
             message = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", message, {"taskIds": missing})
         return self._completed_ending()
+
+    def _keep_decided(self, rounds: EvalRounds) -> None:
+        """The run is the tasks that it needed to decide. The others were not run."""
+        if rounds.has_decided and rounds.looked < len(self._order):
+            request, whole = self._scorecard.request, len(self._order)
+            self._order = self._order[: rounds.looked]
+            self._kinds = {id: self._kinds[id] for id in self._order}
+            self._scorecard.request = msgspec.structs.replace(
+                request, total=rounds.looked, suite_total=whole, rule="decided"
+            )
 
     def _completed_ending(self) -> Ending:
         scorecard = self._scorecard

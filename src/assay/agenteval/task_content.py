@@ -43,7 +43,7 @@ async def eval_case(
     store: Store, run: Run, position: int, columns: Sequence[str], *, feedback: bool = True
 ) -> CaseContent:
     """The task at a position; NotFound if none of its trials has a result yet. `feedback`: with annotations."""
-    header = await read_request(store, run.id)
+    header = await read_request(store, run)
     first, stop = position * header.trials, (position + 1) * header.trials
     chunks = {
         chunk.first: chunk async for chunk in read_chunks(store, run.id, RESULTS, start=first, stop=stop)

@@ -177,7 +177,7 @@ async def read_deviations(store: Store, run: Run, *, compares: bool) -> list[Dev
     compare with.
     """
     try:
-        header = await read_request(store, run.id)
+        header = await read_request(store, run)
     except Erased:
         return []
     return [deviation async for deviation in _deviations(store, run.tenant, header, compares=compares)]

@@ -69,8 +69,8 @@ def test_the_difference_to_a_baseline_decides(assay, old, new, margin, decision,
     done = assay(*EVALUATE[:2], f"{new}.jsonl", *EVALUATE[3:], "--baseline", saved, *margin, "--json")
     found = json.loads(done.out)["until"]
     assert (done.code, found["decision"]) == (code, decision)
-    assert found["cases_run"] + found["cases_not_run"] == 200
-    assert found["cases_run"] == 200 if code == 1 else found["cases_run"] < 200
+    assert found["run"] + found["not_run"] == 200
+    assert found["run"] == 200 if code == 1 else found["run"] < 200
     assert found["low"] <= found["estimate"] <= found["high"]
 
 
@@ -115,7 +115,7 @@ def test_a_case_with_its_repeats_is_one_value(assay, tmp_path):
     write(tmp_path / "after.jsonl", ["yes"] * 2_000, [f"c{at % 4}" for at in range(2_000)])
     done = assay(*EVALUATE, "--min-pass-rate", "0.8", "--json")
     found = json.loads(done.out)["until"]
-    assert (done.code, found["decision"], found["cases"]) == (1, "not enough data", 4)
+    assert (done.code, found["decision"], found["measured"]) == (1, "not enough data", 4)
 
 
 def test_unmeasured_cases_are_not_scores(assay):

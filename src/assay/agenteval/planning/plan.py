@@ -76,7 +76,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
         card=card,
         suite=suite,
         modes=modes,
-        tasks=tasks,
+        tasks=tasks if request.until is None else request.until.shuffled(tasks),
         suite_total=len(covered),
         live=live,
         seconds=request.seconds or limits.seconds,

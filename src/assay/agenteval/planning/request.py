@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.agenteval.planning.stopping import EvalUntil
 from assay.errors import InvalidRequest
 from assay.ports import Limits
 from assay.ports.agents import Agent, ModelOverrides, Overridable
@@ -29,6 +30,7 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] | None = None  # only these tasks of the suite; None: all
     limit: int | None = None  # only the first ones of them
     rule: Rule | None = None  # how the tasks were chosen; None: by their ids, or the first ones
+    until: EvalUntil | None = None  # the tasks run in a random order, until this has decided
     failing_in: tuple[str, ...] = ()  # the runs in which the chosen tasks did not pass
     max_cost: float | None = None  # US dollars from which no trial is started
     trials: int = 1

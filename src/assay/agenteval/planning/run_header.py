@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Struct
 
+from assay.agenteval.planning.stopping import EvalUntil
 from assay.agenteval.scoring.scoring import PASS_SCORE
 from assay.ports import EvidenceChunk, Run, Store
 from assay.ports.kinds import PRIORITY
@@ -15,7 +16,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.manifest import AgentDefinition
 from assay.protocol.redaction import redact_checks
 from assay.results.run_part import MEMBER as PART
-from assay.results.run_part import Rule, RunPart
+from assay.results.run_part import Rule, RunPart, part_in
 from assay.runs.erasure import request_data
 from assay.runs.log_reader import read_chunks
 from assay.runs.provenance import NOTHING, Provenance
@@ -59,6 +60,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     suite_total: int = 0  # tasks of the suite that the modes cover, if the run has only a part of them
     rule: Rule | None = None  # how that part was chosen
     failing_in: tuple[str, ...] = ()  # the runs in which its tasks did not pass
+    until: EvalUntil | None = None  # when it may stop before its last task
     seconds: float
     judge: str | None = None
     thresholds: Thresholds = Thresholds()
@@ -150,6 +152,7 @@ def request_of(plan: "EvalPlan") -> EvalHeader:
         suite_total=plan.suite_total if len(plan.tasks) < plan.suite_total else 0,
         rule=request.rule or (None if request.tasks is None else "ids"),
         failing_in=request.failing_in,
+        until=request.until,
         seconds=plan.seconds,
         judge=request.judge,
         thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
@@ -186,16 +189,34 @@ def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
     return EvidenceChunk(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
 
 
-async def read_request(store: Store, run: str) -> EvalHeader:
-    """The stored request. Erased: its content is gone."""
+async def stored_request(store: Store, run: str) -> EvalHeader:
+    """The request as it was submitted. Erased: its content is gone."""
     return msgspec.json.decode(await request_data(store, run, REQUEST), type=EvalHeader)
 
 
-async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:
-    """Each task as its stored line, with its number."""
-    async for chunk in read_chunks(store, run, TASKS, limit=1):
+async def read_request(store: Store, run: Run) -> EvalHeader:
+    """The stored request; of a run that had decided before its last task, that of the tasks it ran."""
+    header = await stored_request(store, run.id)
+    part = decided_part(run)
+    if part is None:
+        return header
+    return msgspec.structs.replace(header, total=part.cases, suite_total=part.of or 0, rule=part.rule)
+
+
+async def read_tasks(store: Store, run: Run) -> AsyncIterator[tuple[int, bytes]]:
+    """Each task as its stored line, with its number; of a run that had decided, the tasks that it ran: the first ones."""
+    part = decided_part(run)
+    async for chunk in read_chunks(store, run.id, TASKS, limit=1):
         for at, line in enumerate(chunk.lines(), chunk.first):
+            if part is not None and at >= part.cases:
+                return
             yield at, line
+
+
+def decided_part(run: Run) -> RunPart | None:
+    """The tasks that a run needed to decide; None: it ran all."""
+    part = part_in(run.metadata)
+    return part if part is not None and part.rule == "decided" else None
 
 
 TASKS_OF_SUITE = "tasks of its suite"

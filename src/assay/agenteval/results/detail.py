@@ -122,7 +122,7 @@ async def detail_of(
     max_findings: int = FINDINGS,
 ) -> EvalDetail:
     """The detail with the evidence of `limit` tasks from `first` on, and reasons why tasks did not pass."""
-    request = await read_request(store, run.id)
+    request = await read_request(store, run)
     report, seen = await report_of(store, run), await _index_log(store, run)
     why, more = await reasons_of(store, run, report, max_reasons)
     scored_tasks = {task.task_id for task in report.tasks if task.score is not None}
@@ -167,7 +167,7 @@ async def corrected_report(
     store: Store, run: Run, report: EvalReport, corrections: Corrections
 ) -> EvalReport:
     """The report with the corrected scores of its tasks. Its other numbers stay."""
-    request, log = await read_request(store, run.id), await _index_log(store, run)
+    request, log = await read_request(store, run), await _index_log(store, run)
     tasks: list[TaskReport] = []
     for task in report.tasks:
         bar = bar_of(task.kind, request.pass_score)

@@ -42,12 +42,12 @@ class _Task(Struct, rename="camel"):
 _task = msgspec.json.Decoder(_Task).decode
 
 
-async def read_kinds(store: Store, run: str) -> dict[str, str]:
+async def read_kinds(store: Store, run: Run) -> dict[str, str]:
     """The tasks of a run, each with the kind of its expectation."""
     return {task.task_id: task.expected.kind async for task in _tasks(store, run)}
 
 
-async def _tasks(store: Store, run: str) -> AsyncIterator[_Task]:
+async def _tasks(store: Store, run: Run) -> AsyncIterator[_Task]:
     async for _, line in read_tasks(store, run):
         yield _task(line)
 
@@ -72,7 +72,7 @@ class EvalLog:
 
 async def open_log(store: Store, run: Run) -> EvalLog:
     """The log of a run, nothing of it read yet."""
-    return EvalLog(Scorecard(await read_request(store, run.id)), await read_kinds(store, run.id))
+    return EvalLog(Scorecard(await read_request(store, run)), await read_kinds(store, run))
 
 
 async def read_statistics(store: Store, run: Run) -> RunStatistics | None:

@@ -182,7 +182,7 @@ class Reason(Struct, frozen=True, rename="camel"):
 
 async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
     """Why each trial did not pass or was not measured, from its evidence, in the order of the suite."""
-    request = await read_request(store, run.id)
+    request = await read_request(store, run)
     async for chunk, record in trial_evidence(store, run):
         result = msgspec.json.decode(chunk.data)
         reasons = [failure_reason(result, request.pass_score), _safety_reason(record)]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from assay.agenteval.planning.plan import SELECTED
 from assay.agenteval.planning.request import EvalRequest
 from assay.agenteval.planning.run_header import KIND, read_request
-from assay.agenteval.results.baseline import BaselineRun, compare, fits_regression
-from assay.agenteval.results.report import read_summary
+from assay.agenteval.results.baseline import BaselineRun, fits_regression
 from assay.agenteval.scoring.safety_records import MODE
 from assay.agenteval.service import cost_limit, read_scored_units, same_agent
 from assay.api.pack_refs import find_agent, find_suite
-from assay.api.recordings import add_fixtures, check_recording, write_recording
+from assay.api.recordings import add_fixtures, check_recording
 from assay.api.suites import EvalRuntime, open_evals, with_model
 from assay.checks.registry import function_checks
+from assay.cli.agent_evals.run_report import report
 from assay.cli.agent_evals.run_setup import (
     RunOptions,
     RunProgress,
@@ -27,32 +27,26 @@ from assay.cli.agent_evals.run_setup import (
     note_no_baseline,
     read_baseline,
     read_policy,
-    say_recorded,
-    show_comparison,
 )
 from assay.cli.agent_evals.run_spans import agent_spec, open_spans, validate_traces
+from assay.cli.agent_evals.run_until import until_of, validate_run_until
 from assay.cli.agent_evals.selection import choose_tasks
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
 from assay.cli.console.only import NothingToRun
-from assay.cli.render import scorecard
-from assay.cli.render.findings import BAR, exit_code, say_not_looked_for
-from assay.cli.render.repeats import method_line, validate_ks
-from assay.comparison.eval_reports import compare_reports
+from assay.cli.render.findings import BAR, say_not_looked_for
+from assay.cli.render.repeats import validate_ks
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.fep.outputs.sinks import EXTENSIONS
 from assay.fep.planning.sources import checks_in, with_file_name
 from assay.host import parts
-from assay.ports import ACTIVE, CLOSED, LOCAL_TENANT, Run, Store
+from assay.ports import ACTIVE, LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
-from assay.protocol.agent_evals import EvalSummary
 from assay.runs.copy import CopySpec, branch
 from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
 from assay.runs.provenance import check_tags, provenance_of
-from assay.runs.run_names import name_of
 from assay.settings import Settings, load
-from assay.stats.number_text import format_usd
 
 if TYPE_CHECKING:
     from assay.traces.span_receiver import SpanReceiver
@@ -80,6 +74,7 @@ def _validate(options: RunOptions) -> None:
     if options.resume is None and options.suite is None and options.server is not None:
         raise UsageError("--server: expected a SUITE with it, got none")
     _validate_resume(options)
+    validate_run_until(options)
     if options.max_cost is not None and not options.max_cost > 0:
         raise UsageError(f"--max-cost: expected a number above 0, got {options.max_cost:g}")
     if options.server is not None and options.policy is not None:
@@ -153,12 +148,12 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
                 else:
                     assert agent is not None
                     run, baseline = await _start(options, settings, evals, agent)
-                header = await read_request(store, run.id)
+                header = await read_request(store, run)
                 say_not_looked_for(evals.service.dependencies.registry, header.modes, header.policy)
                 ended = await _wait(evals, run, quiet=options.json)
                 for note in spans.notes() if spans else ():
                     echo_err(f"--traces: {note}")
-        return await _report(options, store, ended, baseline)
+        return await report(options, store, ended, baseline)
 
 
 @asynccontextmanager
@@ -213,7 +208,9 @@ async def _start(
     else:
         note_no_baseline(suite, modes, options.baseline)
     regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
-    regression = regression and not options.selects  # a part of the tasks is compared beside the scorecard
+    regression = (
+        regression and not options.selects and options.until is None
+    )  # a part of the tasks is compared beside the scorecard
     request = EvalRequest(
         suite_ref=f"{suite.suite_id}@{suite.version}",
         suite_source=found.source,
@@ -226,6 +223,7 @@ async def _start(
         rule=None if choice is None else options.only.rule,
         failing_in=() if choice is None else choice.failing_in,
         limit=options.limit,
+        until=until_of(options, baseline),
         max_cost=options.max_cost,
         trials=options.trials,
         seconds=options.timeout,
@@ -250,7 +248,7 @@ async def _start(
 
 async def _recorded_baseline(store: Store, run: Run) -> BaselineRun | None:
     """The baseline of a run that is resumed, if it is still stored."""
-    recorded = (await read_request(store, run.id)).baseline_run_id
+    recorded = (await read_request(store, run)).baseline_run_id
     found = None if recorded is None else await store.run(recorded, tenant=run.tenant)
     return None if found is None else await read_baseline(store, found)
 
@@ -286,7 +284,7 @@ async def _resume(evals: EvalRuntime, source: Run, max_cost: float | None) -> Ru
     """
     if source.status == "completed":
         raise UsageError(f"--resume: expected a run that is not completed, got {source.id}")
-    same_agent(await read_request(evals.store, source.id), evals.service.dependencies.agents)
+    same_agent(await read_request(evals.store, source), evals.service.dependencies.agents)
     if source.status in ACTIVE:
         if max_cost is not None:
             raise UsageError(
@@ -330,51 +328,3 @@ async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
     finally:
         follower.cancel()
         progress.clear()
-
-
-async def _report(options: RunOptions, store: Store, run: Run, baseline: BaselineRun | None) -> int:
-    assert run.status in CLOSED
-    summary = await read_summary(store, run)
-    comparison = pair = None
-    if baseline is not None:
-        current = await read_baseline(store, run)
-        pair = compare_reports(baseline.report, current.report)
-        comparison = compare(baseline, current.report, current.suite_digest)
-    for name in options.to:
-        await _write(name, store, run, summary)
-    recorded = None
-    if options.record is not None:
-        recorded = await write_recording(store, run, options.record, "--record")
-    if options.json:
-        detail = await scorecard.show_json(store, run, comparison, pair, options.ks)
-    else:
-        detail = await scorecard.show(store, run, ks=options.ks)
-        if options.verbose:
-            echo(method_line([detail.report.interval_method]))
-        if comparison is not None:
-            found = await store.run(comparison.baseline_run_id, tenant=run.tenant)
-            show_comparison(comparison, pair, "" if found is None else name_of(found.metadata))
-        for name in options.to:
-            echo(f"written to {name}")
-    if recorded is not None:
-        say_recorded(recorded, options.record or "", quiet=options.json)
-    if options.max_cost is not None:
-        _say_cost(options.max_cost, detail.report.cost_usd)
-    return exit_code(detail, options.max_attack_success)
-
-
-def _say_cost(most: float, cost: float | None) -> None:
-    if cost is None:
-        echo_err("--max-cost: the cost of some answers is unknown and not counted")
-    elif cost > most:
-        spent, limit = format_usd(cost), format_usd(most)
-        echo_err(f"--max-cost: {spent} was spent, above {limit}: tasks that had started were finished")
-
-
-async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:
-    if not name.endswith(".json"):
-        await scorecard.export(store, run, [name])
-    elif summary is None:
-        echo_err(f"{name}: not written: {scorecard.no_scorecard(run)}")
-    else:
-        scorecard.write(name, summary)

@@ -259,6 +259,10 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     force: bool = False
     only: Only = Only()
+    until: str | None = None
+    min_pass_rate: float | None = None
+    margin: float | None = None
+    seed: int = 0  # of the order of --until
     limit: int | None = None
     trials: int = 1
     ks: tuple[int, ...] = ()  # of --k

@@ -27,7 +27,7 @@ async def agent_spec(options: RunOptions, store: Store, source: Run | None) -> s
     """The agent of the command line, or else the agent of the run that is resumed."""
     if source is None or options.agent is not None:
         return options.agent
-    request = await read_request(store, source.id)
+    request = await read_request(store, source)
     return None if request.definition is not None else request.agent_spec or None
 
 

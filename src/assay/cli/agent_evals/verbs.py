@@ -153,6 +153,29 @@ def run(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="The first N tasks only.", metavar="N", min=1)] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="`decided`: run tasks in random order until --baseline or --min-pass-rate is decided, and stop.",
+            metavar="WHEN",
+        ),
+    ] = None,
+    min_pass_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Lowest share of passed tasks that is good enough, for --until.", metavar="X", min=0, max=1
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Difference to --baseline that does not matter; --until stops when it is smaller.",
+            metavar="M",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Number that the random order of --until depends on.", metavar="N", min=0)
+    ] = 0,
     trials: Annotated[
         int, typer.Option(help="How often each task is tried.", metavar="K", min=1, max=100)
     ] = 1,
@@ -272,6 +295,10 @@ def run(
         force=force,
         only=read_only(only or []),
         limit=limit,
+        until=until,
+        min_pass_rate=min_pass_rate,
+        margin=margin,
+        seed=seed,
         trials=trials,
         ks=read_ks(k or []),
         model=model,

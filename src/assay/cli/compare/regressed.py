@@ -96,7 +96,7 @@ async def _cases_of(source: RunSource, ids: set[str]) -> dict[str, list[ShownCas
         return found
     if isinstance(source, StoredSource) and source.run.kind == EVAL:
         store, run = source.store, source.run
-        request = await read_request(store, run.id)
+        request = await read_request(store, run)
         card = await detail_of(store, run, {}, max_reasons=0)
         shown = [case async for case in trials_of(store, run, request, card) if case.id in ids]
         await add_trajectories(store, run, request, shown)

@@ -16,7 +16,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     "run": {
         "Input": "--mode --only --limit --fixtures --checks --check-module",
         "Agent": "--agent --any-agent --traces --traces-port --model --trials --timeout --max-cost",
-        "Decide": "--judge --baseline --force --k --policy --max-attack-success",
+        "Decide": "--judge --baseline --force --until --min-pass-rate --margin --seed --k --policy --max-attack-success",
         "Output": "--output --record --name --tag --verbose --json",
         "Speed": "--concurrency --resume",
         "Network": "--server --key-file",

@@ -45,7 +45,7 @@ class BaselineSink(ScoresSink):
 
     def __init__(self, reference: str, read: ReadOptions) -> None:
         require("a comparison", "compare")
-        self._baseline = asyncio.run(_read(reference, read))
+        self._baseline = read_baseline(reference, read)
         super().__init__("this run", read)
 
     def document(self) -> dict[str, Any]:

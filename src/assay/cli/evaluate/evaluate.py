@@ -266,7 +266,7 @@ def document_of(evaluation: Evaluation, outcome: Outcome, window: str = "") -> "
         **({"slices": [slice_document(one) for one in outcome.slices]} if outcome.slices else {}),
         **({"bars": as_document(outcome.bars)} if outcome.bars else {}),
         **({"baseline": baseline.document()} if baseline else {}),
-        **({"until": evaluation.until.document()} if evaluation.until else {}),
+        **({"until": evaluation.until.decision.document()} if evaluation.until else {}),
         "failing_cases": evaluation.failing.cases,
         "outputs": options.to,
         **({"sent": [one.document for one in outcome.deliveries]} if evaluation.targets else {}),
@@ -386,7 +386,7 @@ def exit_code_of(evaluation: Evaluation, outcome: Outcome) -> int:
     if outcome.error or nothing or not (measured or evaluation.options.allow_errors):
         return ERROR
     if evaluation.until is not None:
-        return evaluation.until.exit_code
+        return evaluation.until.decision.exit_code
     for one in outcome.bars:
         if one.share is None:
             echo_err(unmeasured_line(one))

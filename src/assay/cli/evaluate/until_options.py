@@ -27,6 +27,8 @@ def validate_until(options: EvaluateOptions, bar: float | None, *, other_bars: b
     others = {
         "--resume": options.resume,
         "--jobs": (options.jobs or 1) > 1,
+        "--standardize-by": options.standardize_by is not None,
+        "several --traces": len(options.traces) > 1,
         "--fail-fast": options.fail_fast,
         "--only": options.only != Only(),
         "--agent": options.agent is not None,

@@ -1,6 +1,6 @@
 """The documents of `assay evaluate --json`. Their schemas come from these types."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -68,8 +68,28 @@ class ComparedDocument(Struct, kw_only=True):
     comparisons: tuple[PairComparison, ...] | UnsetType = UNSET
 
 
+class UntilDocument(Struct, kw_only=True):
+    """What a run with --until decided. The other members are null or 0 if nothing was looked at."""
+
+    decision: Literal[
+        "improved", "regressed", "equivalent", "above the bar", "below the bar", "not enough data"
+    ]
+    metric: str | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    measured: int
+    unmeasured: int
+    baseline: str | None
+    min_pass_rate: float | None
+    rounds: int
+    seed: int
+    run: int
+    not_run: int
+
+
 class Evaluated(Struct, kw_only=True):
-    """The document of `evaluate --json`. `partial`: it stopped before its end. `part`: of --only."""
+    """The document of `evaluate --json`. `partial`: it stopped before its end. `part`: of --only or --until."""
 
     traces: str | UnsetType = UNSET  # of a window
     partial: str | UnsetType = UNSET
@@ -86,6 +106,7 @@ class Evaluated(Struct, kw_only=True):
     slices: list[SliceDocument] | UnsetType = UNSET
     bars: list[BarDocument] | UnsetType = UNSET
     baseline: ComparedDocument | UnsetType = UNSET
+    until: UntilDocument | UnsetType = UNSET
     failing_cases: list[FailingCase]
     outputs: list[str]
     sent: list[dict[str, Any]] | UnsetType = UNSET

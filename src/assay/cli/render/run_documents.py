@@ -12,7 +12,7 @@ from assay.agenteval.results.baseline import Comparison
 from assay.agenteval.results.detail import Effective
 from assay.agenteval.results.report import EvalReport
 from assay.agenteval.results.safety_report import FindingDetail
-from assay.cli.render.evaluate_documents import CheckRow, ChecksDocument
+from assay.cli.render.evaluate_documents import CheckRow, ChecksDocument, UntilDocument
 from assay.comparison.compare import PairComparison
 from assay.comparison.divergence import Divergence
 from assay.comparison.views.history import HistoryRow
@@ -66,6 +66,7 @@ class RunDocument(Struct, kw_only=True, rename="camel"):
     effective: Effective | UnsetType = UNSET
     comparison: Comparison | UnsetType = UNSET
     difference: PairComparison | UnsetType = UNSET
+    until: UntilDocument | UnsetType = UNSET
     checks: ChecksDocument | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET
     models: Any = UNSET

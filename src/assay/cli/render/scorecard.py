@@ -15,7 +15,7 @@ from assay.agenteval.scoring.task_checks import check_tally, recorded_checks
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table, Text, cell
 from assay.cli.render import check_table
-from assay.cli.render.evaluate_documents import ChecksDocument
+from assay.cli.render.evaluate_documents import ChecksDocument, UntilDocument
 from assay.cli.render.findings import put_safety
 from assay.cli.render.repeats import repeat_line, select_ks
 from assay.cli.render.result_export import ResultExport
@@ -219,11 +219,12 @@ async def show_json(
     comparison: Comparison | None = None,
     pair: PairComparison | None = None,
     ks: Sequence[int] = (),
+    until: UntilDocument | None = None,
 ) -> EvalDetail:
     """Print the scorecard of a stored run as JSON, with pass^k and pass@k of these k alone."""
     checks, detail = await checks_document(store, run), await _detail(store, run, 0)
     shown = msgspec.structs.replace(detail, report=known_ks(detail.report, ks))
-    print_json(shown, await read_summary(store, run), comparison, pair, checks)
+    print_json(shown, await read_summary(store, run), comparison, pair, checks, until)
     return detail
 
 
@@ -233,11 +234,13 @@ def print_json(
     comparison: Comparison | None = None,
     pair: PairComparison | None = None,
     checks: ChecksDocument | None = None,
+    until: UntilDocument | None = None,
 ) -> None:
     document = document_of(detail, summary)
     document.comparison = UNSET if comparison is None else comparison
     document.difference = UNSET if pair is None else pair
     document.checks = checks or UNSET
+    document.until = until or UNSET
     echo_json(msgspec.json.encode(document))
 
 

@@ -218,7 +218,7 @@ async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
         Page().put(f"{title_of(run)}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
         Page().put(ERASED, "yellow")
         return
-    request = await read_request(store, run.id)
+    request = await read_request(store, run)
     corrections = effective(await annotations(store, run))
     card = await detail_of(store, run, corrections, max_reasons=0, max_findings=FINDINGS)
     selection = Selection(options)

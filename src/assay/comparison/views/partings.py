@@ -84,7 +84,7 @@ async def _paths(evaluations: EvaluationService, run: Run) -> dict[Key, ShownCas
     """Every trial of a run, in the order of its suite or input."""
     store, cases = evaluations.store, list[ShownCase]()
     if run.kind == EVAL:
-        request = await read_request(store, run.id)
+        request = await read_request(store, run)
         card = await detail_of(store, run, {}, max_reasons=0)
         cases += [case async for case in trials_of(store, run, request, card)]
         await add_trajectories(store, run, request, cases)

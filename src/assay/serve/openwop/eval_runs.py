@@ -86,7 +86,7 @@ class EvalRuns:
         return await store.claim(copy.id, new.holder, seconds=self.service.lease) or copy
 
     async def snapshot(self, run: Run) -> JSON:
-        request = await read_request(self.service.store, run.id)
+        request = await read_request(self.service.store, run)
         manifest = None if request.definition is None else request.definition.manifest
         source = {} if manifest is None else {"sourceManifestId": manifest.agent_id}
         document: JSON = {

@@ -167,7 +167,7 @@ async def read_overview(
             about={},
             links=_links(run),
         )
-    header = await read_eval(store, run.id) if run.kind == EVAL else None
+    header = await read_eval(store, run) if run.kind == EVAL else None
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
     statistics = await rows.statistics(run, totals) or RunStatistics()
     blocks, labels = await all_blocks(store, run.id), labels_of(run)

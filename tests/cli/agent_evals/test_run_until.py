@@ -1,0 +1,149 @@
+"""`assay run --until decided`: it stops as soon as it has decided, also after it was killed (ADR-0239)."""
+
+import json
+
+import pytest
+
+AGENT = """
+import hashlib, os, signal
+from pathlib import Path
+
+def share(text):
+    return hashlib.sha256(text.encode()).digest()[0] / 256
+
+def good(text):
+    return "yes" if share(text) < 0.9 else "no"
+
+def bad(text):
+    with Path("asked").open("a") as file:
+        file.write(f"{text}\\n")
+    if Path("kill").exists() and len(Path("asked").read_text().split()) > 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "yes" if share(text) < 0.5 else "no"
+
+def broken(text):
+    if share(text) < 0.5:
+        raise ValueError("broken")
+    return "yes"
+"""
+RUN = ("run", "suite.json", "--agent")
+UNTIL = ("--until", "decided")
+
+
+@pytest.fixture
+def assay(command, tmp_path):
+    (tmp_path / "mine.py").write_text(AGENT)
+    write(tmp_path, [f"t{at}" for at in range(100)])
+
+    def run(*arguments):
+        return command(*arguments, folder=tmp_path)
+
+    return run
+
+
+def write(folder, ids):
+    expected = {"kind": "golden", "match": {"strategy": "exact", "value": "yes"}}
+    tasks = [{"taskId": id, "input": id, "expected": expected} for id in ids]
+    suite = {"suiteId": "local.evals.until", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
+    (folder / "suite.json").write_text(json.dumps(suite))
+
+
+def decided(done):
+    return json.loads(done.out)["until"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "margin", "decision", "code"),
+    [
+        ("bad", "good", (), "improved", 0),
+        ("good", "bad", (), "regressed", 3),
+        ("bad", "bad", ("--margin", "0.2"), "equivalent", 0),
+        ("bad", "bad", (), "not enough data", 1),
+    ],
+)
+def test_the_difference_to_a_baseline_decides(assay, old, new, margin, decision, code):
+    assay(*RUN, f"mine:{old}", "--name", "before")
+    done = assay(*RUN, f"mine:{new}", "--baseline", "before", *UNTIL, *margin, "--json")
+    found = decided(done)
+    assert (done.code, found["decision"]) == (code, decision), done.err
+    assert found["run"] + found["not_run"] == 100
+    assert found["run"] == 100 if code == 1 else found["run"] < 100
+    document = json.loads(done.out)
+    assert len(document["report"]["tasks"]) == found["run"]
+    assert (document["summary"] is None) == (found["run"] < 100)  # a part has no summary of the suite
+
+
+@pytest.mark.parametrize(
+    ("agent", "bar", "decision", "code"),
+    [
+        ("good", "0.5", "above the bar", 0),
+        ("bad", "0.9", "below the bar", 3),
+        ("good", "0.9", "not enough data", 1),
+    ],
+)
+def test_a_bar_decides_and_every_door_says_that_it_is_a_part(assay, agent, bar, decision, code):
+    done = assay(*RUN, f"mine:{agent}", "--min-pass-rate", bar, *UNTIL, "--name", "early", "--trials", "2")
+    assert done.code == code, done.err
+    assert f"against a bar of {float(bar):.2f}: {decision}, passed " in done.out
+    if code == 1:
+        return
+    part = "of 100 tasks of its suite, in random order until the run had decided"
+    assert "tasks not run" in done.out
+    assert part in assay("show", "early").out
+    assert part in assay("gate", "early").out
+    assert "of the suite's 100" in assay("list").out
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_decision(zygote, assay, tmp_path):
+    arguments = (
+        *RUN,
+        "mine:bad",
+        "--min-pass-rate",
+        "0.9",
+        *UNTIL,
+        "--seed",
+        "3",
+        "--json",
+        "--concurrency",
+        "1",
+    )
+    whole = assay(*arguments)
+    (tmp_path / "asked").unlink()
+    (tmp_path / "kill").touch()
+    process = zygote.start(*arguments, folder=tmp_path)
+    process.communicate()
+    assert process.returncode == -9
+    (tmp_path / "kill").unlink()
+    resumed = assay("run", "--resume", "latest", "--agent", "mine:bad", "--json")
+    assert decided(resumed) == decided(whole)
+    assert resumed.code == whole.code == 3
+
+
+def test_unmeasured_tasks_decide_nothing(assay):
+    done = assay(*RUN, "mine:broken", "--min-pass-rate", "0.9", *UNTIL)
+    assert done.code in (1, 3)
+    assert "above the bar" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--until", "soon", "--min-pass-rate", "0.5"), "--until: expected decided, got 'soon'"),
+        (UNTIL, "expected one thing to decide"),
+        ((*UNTIL, "--min-pass-rate", "0.5", "--baseline", "latest"), "expected one thing to decide"),
+        ((*UNTIL, "--min-pass-rate", "0.5", "--margin", "0.1"), "--margin: expected --baseline"),
+        (
+            (*UNTIL, "--baseline", "latest", "--margin", "2"),
+            "--margin: expected a number above 0 and below 1",
+        ),
+        ((*UNTIL, "--min-pass-rate", "0.5", "--limit", "3"), "--until and --only"),
+        ((*UNTIL, "--baseline", "latest"), "expected a completed run of this suite"),
+        (("--min-pass-rate", "0.5"), "--min-pass-rate: expected --until decided with it"),
+        (("--seed", "4"), "--seed: expected --until decided with it"),
+    ],
+)
+def test_what_contradicts_it_is_refused_before_anything_runs(assay, tmp_path, arguments, message):
+    done = assay(*RUN, "mine:bad", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "asked").exists()

@@ -1,8 +1,12 @@
 """`assay run --until decided`: it stops as soon as it has decided, also after it was killed (ADR-0239)."""
 
+import asyncio
 import json
 
 import pytest
+
+from assay.backends.stores.open import open_store
+from assay.ports import RunQuery
 
 AGENT = """
 import hashlib, os, signal
@@ -114,7 +118,17 @@ def test_a_run_that_was_killed_goes_on_to_the_same_decision(zygote, assay, tmp_p
     process.communicate()
     assert process.returncode == -9
     (tmp_path / "kill").unlink()
-    resumed = assay("run", "--resume", "latest", "--agent", "mine:bad", "--json")
+
+    async def let_go():
+        store = await open_store(f"sqlite:///{tmp_path}/.assay/assay.db")
+        (run,) = await store.runs(RunQuery(statuses=frozenset({"running"})))
+        await store.release(run.id, run.holder)  # as if its lease had ended
+        await store.close()
+        return run
+
+    run = asyncio.run(let_go())
+    resumed = assay("run", "--resume", run.id, "--agent", "mine:bad", "--json")
+    assert resumed.out, resumed.err
     assert decided(resumed) == decided(whole)
     assert resumed.code == whole.code == 3
 

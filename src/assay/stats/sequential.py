@@ -1,11 +1,11 @@
 """
 Limits of a mean that hold at every look: a confidence sequence, for runs that stop as soon as they have decided.
 
-The values are bounded and arrive in a random order. Against each mean m, a gambler starts with 1 and bets the share c of
-it on every value: a value y on the scale from 0 to 1 multiplies it by 1 + c(y/m - 1). If the mean is at most m, the
-capital cannot be expected to grow, so the chance that it ever reaches 40 is at most 1/40 (Ville's inequality). Every m
-at which it did is below the lower limit. The upper limit mirrors it. Both together are wrong at some look in at most 5%
-of all runs, whenever a run stops.
+The values are bounded and arrive in a random order. Against each mean m, a gambler starts with 1 and bets the share c
+of it on every value: a value y on the scale from 0 to 1 multiplies it by 1 + c(y/m - 1). If the mean is at most m,
+the capital cannot be expected to grow, so the chance that it ever reaches 40 is at most 1/40 (Ville's inequality).
+Every m at which it did is below the lower limit. The upper limit mirrors it. Both together are wrong at some look in
+at most 5% of all runs, whenever a run stops.
 
 The best c depends on what is measured, so the capital is divided over many c with the weights of Beta(2, 2.5). Sources:
 I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting, 2024; F. Orabona and K.-S. Jun,

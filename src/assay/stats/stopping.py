@@ -18,7 +18,7 @@ class Look(Struct, frozen=True, kw_only=True):
     """
     What a run knows after a round. `decision` is None while it has to go on.
 
-    `estimate` is the mean over the cases that were run so far, with its limits: a difference, or a rate. Unmeasured cases
+    `estimate` is the mean over the cases so far, with its limits: a difference, or a rate. Unmeasured cases
     are not in it; a decision that they could turn is not made.
     """
 

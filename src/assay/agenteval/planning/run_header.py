@@ -204,7 +204,7 @@ async def read_request(store: Store, run: Run) -> EvalHeader:
 
 
 async def read_tasks(store: Store, run: Run) -> AsyncIterator[tuple[int, bytes]]:
-    """Each task as its stored line, with its number; of a run that had decided, the tasks that it ran: the first ones."""
+    """Each task as its stored line, with its number; of a run that had decided, those that it ran."""
     part = decided_part(run)
     async for chunk in read_chunks(store, run.id, TASKS, limit=1):
         for at, line in enumerate(chunk.lines(), chunk.first):

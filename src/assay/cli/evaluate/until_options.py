@@ -20,7 +20,8 @@ def validate_until(options: EvaluateOptions, bar: float | None, *, other_bars: b
         raise UsageError(f"--until: expected {DECIDED}, got {options.until!r}")
     if (options.baseline is None) == (bar is None) or other_bars:
         raise UsageError(
-            "--until decided: expected one thing to decide, --baseline RUN or --min-pass-rate X (without a check or a slice)"
+            "--until decided: expected one thing to decide, --baseline RUN or --min-pass-rate X, without a check"
+            " or a slice"
         )
     if options.margin is not None and options.baseline is None:
         raise UsageError("--margin: expected --baseline with it, whose difference it is of")

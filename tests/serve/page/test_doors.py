@@ -508,6 +508,13 @@ def assert_gate(run, gate, overview, site):
     assert json.loads(files[2])["runs"][0]["invocations"][0]["exitCodeDescription"] == gate["outcome"]
 
 
+WITHOUT_DISTRIBUTIONS = """one => {
+  const copy = one.cloneNode(true)
+  copy.querySelectorAll(".distributions").forEach(part => part.remove())
+  return copy.textContent
+}"""  # a server counts them; the file of a report does not have them
+
+
 def assert_page(run, overview, texts, reports, tab, reader, site):
     """The page, the same screen in the HTML report, and the report as Markdown."""
     tab.goto(f"{site.url}/#/runs/{run}")
@@ -521,7 +528,7 @@ def assert_page(run, overview, texts, reports, tab, reader, site):
     for text in texts if overview["run"]["score"] else [*texts, "The score was not measured."]:
         assert text in reports[run]
     reader.goto(f"{reports['html'].as_uri()}#/runs/{run}")
-    expect(reader.get_by_role("region", name="Result")).to_have_text(result.text_content())
+    expect(reader.get_by_role("region", name="Result")).to_have_text(result.evaluate(WITHOUT_DISTRIBUTIONS))
 
 
 LIVE = {

@@ -149,6 +149,7 @@ def test_the_example_bodies_of_the_document_work(tmp_path):
             if route.id in (
                 "annotateRun",
                 "annotateEvaluation",
+                "drawReview",  # of a run with a judge: tests/serve/overview/test_review.py
                 "forkRun",
                 "gateRun",
                 "queryCases",

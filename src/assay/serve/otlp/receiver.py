@@ -196,7 +196,12 @@ def _route(signal: Signal, what: str) -> RouteSpec:
         id=f"export{signal.capitalize()}",
         summary=f"Receive {what} over OTLP, as protobuf or JSON, to be scored",
         media=PROTOBUF.decode(),
-        responses={200: ResponseSpec("What was rejected, in the encoding of the request.")},
+        responses={
+            200: ResponseSpec("What was rejected, in the encoding of the request."),
+            **dict.fromkeys(
+                (400, 404, 413, 415), ResponseSpec("Why, as a google.rpc.Status in that encoding.")
+            ),
+        },
         errors=(404, 413, 415, 429),
         parameters=(HEADER,),
     )

@@ -128,8 +128,8 @@ def _operation(route: RouteSpec, schemas: Mapping[str, Any]) -> dict[str, Any]:
         operation["parameters"] = parameters
     if route.body or route.media:
         operation["requestBody"] = {"required": not route.optional, "content": _body(route, schemas)}
-    responses = {status: _response(spec) for status, spec in route.responses.items()}
-    responses |= {status: _error(status) for status in _errors(route)}
+    responses = {status: _error(status) for status in _errors(route)}
+    responses |= {status: _response(spec) for status, spec in route.responses.items()}
     operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
     return operation
 

@@ -205,6 +205,7 @@ def api():
     load_all_checks()
     schemathesis.serializer(LINES)(as_lines)
     schemathesis.serializer(GZIP)(as_lines)
+    schemathesis.serializer("application/x-protobuf")(as_lines)
     return schemathesis.openapi.from_dict(DOCUMENT)
 
 

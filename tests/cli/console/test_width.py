@@ -34,7 +34,7 @@ def test_a_wrapped_command_is_the_same_command(words, width):
 
 def test_a_terminal_that_is_wider_has_lines_of_120_columns(tmp_path):
     for columns, most in ((60, 60), (300, WIDEST)):
-        screen = run_on_terminal("schema", "Nothing", folder=tmp_path, columns=columns, code=2)
+        screen = run_on_terminal("list", *["unexpected"] * 40, folder=tmp_path, columns=columns, code=2)
         widths = [columns_of(line.rstrip("\r")) for line in screen.splitlines()]
         assert most - 20 < max(widths) <= most
         assert len(widths) > 1
@@ -42,7 +42,7 @@ def test_a_terminal_that_is_wider_has_lines_of_120_columns(tmp_path):
 
 def test_a_long_reason_wraps_in_a_pipe_and_no_word_is_lost(tmp_path, command):
     words = [f"word{number}" for number in range(100)] + ["x" * 500]
-    done = command("schema", " ".join(words), folder=tmp_path)
+    done = command("list", " ".join(words), folder=tmp_path)
     lines = done.wrapped_err.splitlines()
     assert done.code == 2
     assert len(lines) > 5

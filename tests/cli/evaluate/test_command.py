@@ -641,7 +641,11 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path):
 
 HELP_AND_SCHEMA = [
     (["schema"], 0, "TestCaseResult\n"),
-    (["schema", "Nope"], 2, "'Nope': expected one of TestCase, "),
+    (
+        ["schema", "TestCas"],
+        2,
+        "NAME: expected the name of a type or of a verb with --json, got 'TestCas'; did you mean TestCase or ",
+    ),
     (["evaluate", "--help"], 0, "--min-pass-rate"),
     (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
     (["-h"], 0, "evaluate"),

@@ -75,7 +75,11 @@ def mcp_client(folder, *options, assay=None):
         told = mcp.StdioServerParameters(
             command=str(command), args=[*words, "mcp", *options], env=dict(os.environ), cwd=folder
         )
-        async with stdio_client(told) as (read, write), mcp.ClientSession(read, write) as session:
+        # its default is the standard error of the first import, which pytest may have closed since
+        async with (
+            stdio_client(told, errlog=sys.__stderr__) as (read, write),
+            mcp.ClientSession(read, write) as session,
+        ):
             await session.initialize()
             yield session
 

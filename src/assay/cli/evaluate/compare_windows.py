@@ -10,15 +10,9 @@ from msgspec.structs import replace
 from assay.cli.compare.render_comparison import show_comparisons
 from assay.cli.console.console import echo, echo_err, echo_json
 from assay.cli.evaluate.baseline_results import ScoresSink
-from assay.cli.evaluate.evaluate import (
-    Outcome,
-    document_of,
-    execute,
-    exit_code_of,
-    print_tables,
-    report_error,
-)
+from assay.cli.evaluate.evaluate import execute, exit_code_of
 from assay.cli.evaluate.evaluate_options import EvaluateOptions
+from assay.cli.evaluate.evaluate_report import Outcome, document_of, print_tables, report_error
 from assay.cli.evaluate.evaluation import Evaluation
 from assay.cli.render.evaluate_documents import ComparedDocument, Evaluated, EvaluatedWindows
 from assay.comparison.compare import RunComparison, compare_runs

@@ -82,7 +82,7 @@ class Evaluation:
         self.tally, self.failing, self.run = Tally(), FailingCases(), new_id("eval_")
         self.bars = with_check_names(bars, self.plan.label_types, options.by)
         self.slices = slice_sink(self.bars, self.inputs.columns(options))
-        self.until = _until_sink(options, self.bars.overall)
+        self.until = _until_sink(options, self.bars.overall, self.tally)
         self.baseline = _baseline_sink(options) if self.until is None else None
         self.sinks = self._open_sinks()
         self.progress = ProgressLine(quiet=options.json)
@@ -276,12 +276,12 @@ def _targets(options: EvaluateOptions) -> "list[Target]":
     return read_targets(options.send)
 
 
-def _until_sink(options: EvaluateOptions, bar: float | None) -> "UntilDecided | None":
+def _until_sink(options: EvaluateOptions, bar: float | None, tally: Tally) -> "UntilDecided | None":
     if options.until is None:
         return None
     from assay.cli.evaluate.until_decided import UntilDecided  # deferred import
 
-    return UntilDecided(options, bar)
+    return UntilDecided(options, bar, tally)
 
 
 def _baseline_sink(options: EvaluateOptions) -> "BaselineSink | None":

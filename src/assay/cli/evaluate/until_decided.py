@@ -1,24 +1,24 @@
 """`assay evaluate --until decided`: cases in a random order, in rounds, until limits that hold at every look decide."""
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from assay.cli.console.console import echo, echo_err
 from assay.cli.evaluate.baseline_results import ScoresSink, read_baseline
 from assay.cli.evaluate.evaluate_options import EvaluateOptions
+from assay.cli.evaluate.inputs_outputs import Inputs
 from assay.cli.evaluate.until_options import DECIDED
 from assay.cli.render.decision import RunDecision, numbers
 from assay.comparison.metric import PASSED
 from assay.comparison.run_scores import ReadOptions
 from assay.comparison.stopping import BarRule, DifferenceRule, StoppingRule
 from assay.extras import require
+from assay.inputs.context import Context
 from assay.inputs.shuffled import ShuffledContexts
 from assay.results.run_part import RunPart
+from assay.results.tally import Tally
+from assay.settings import Limits
 from assay.stats.sequential import round_size
 from assay.stats.stopping import Look
-
-if TYPE_CHECKING:
-    from assay.cli.evaluate.evaluation import Evaluation
 
 
 class UntilDecided(ScoresSink):
@@ -26,9 +26,9 @@ class UntilDecided(ScoresSink):
 
     name = "--until"
 
-    def __init__(self, options: EvaluateOptions, bar: float | None) -> None:
+    def __init__(self, options: EvaluateOptions, bar: float | None, tally: Tally) -> None:
         require("a run that stops when it has decided", "compare")
-        self._seed = options.seed
+        self._seed, self._tally = options.seed, tally
         self.title = ""
         self._rule: StoppingRule
         if options.baseline is not None:
@@ -41,31 +41,31 @@ class UntilDecided(ScoresSink):
             super().__init__("this run", ReadOptions(metric=PASSED))
             self._rule, self._bar = BarRule(bar), bar
         self.last: Look | None = None
-        self.rounds = self.cases = self.total = 0
+        self.finished_rounds = self.total = 0
 
-    def score(self, evaluation: "Evaluation") -> None:
-        """Evaluate round by round until the rule has decided, or every case has run."""
-        with ExitStack() as resources:
-            limits = evaluation.settings.limits
-            cases = resources.enter_context(ShuffledContexts(evaluation.inputs.contexts, limits, self._seed))
-            self.total = evaluation.inputs.total = cases.cases
+    def rounds(self, inputs: Inputs, limits: Limits) -> Iterator[Iterator[Context]]:
+        """The cases of each round, until the rule has decided or every case has run. The caller scores each."""
+        with ShuffledContexts(inputs.contexts, limits, self._seed) as cases:
+            self.total = inputs.total = cases.cases
             for part in cases.rounds(round_size(cases.cases)):
-                try:
-                    evaluation.score(part)
-                finally:
-                    self.cases = evaluation.tally.distinct_cases
-                self.rounds += 1
+                yield part
+                self.finished_rounds += 1
                 self.last = self._rule.look(self.scores)
-                evaluation.progress.note = numbers(self.last, is_rate=self._bar is not None)
                 if self.last.decision is not None:
                     return
 
     @property
+    def note(self) -> str:
+        """What the progress line says of the last look."""
+        return numbers(self.last, is_rate=self._bar is not None) if self.last else ""
+
+    @property
     def part(self) -> RunPart | None:
         """The part of the cases that ran; None: all of them did."""
-        if not self.total or self.cases >= self.total:
+        ran = self._tally.distinct_cases
+        if not self.total or ran >= self.total:
             return None
-        return RunPart(cases=self.cases, of=self.total, rule=DECIDED)
+        return RunPart(cases=ran, of=self.total, rule=DECIDED)
 
     @property
     def decision(self) -> RunDecision:
@@ -74,8 +74,8 @@ class UntilDecided(ScoresSink):
             baseline=self.title,
             bar=self._bar,
             seed=self._seed,
-            rounds=self.rounds,
-            ran=self.cases,
+            rounds=self.finished_rounds,
+            ran=self._tally.distinct_cases,
             total=self.total,
         )
 

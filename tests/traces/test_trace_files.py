@@ -3,6 +3,7 @@
 import gzip
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ TALK = Conversation(
     uses=(ToolUse(name="weather", arguments={"city": "Paris"}, result={"celsius": 20}),),
 )
 SPANS = genai(TALK)
+TOOL = Sent(id="02", parent="01").document
 REQUEST = request_of(
     *SPANS, resource={"service.name": "shop", "ratio": 0.5, "on": True, "list": [1, {"a": "b"}]}
 )
@@ -187,6 +189,46 @@ def test_memory_does_not_grow_with_the_number_of_traces(tmp_path: Path) -> None:
             tracemalloc.stop()
 
     assert peak(400) < 1.5 * peak(100)
+
+
+def test_memory_does_not_grow_with_the_spans_of_one_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, series: Callable[[int, int], int]
+) -> None:
+    """A million of them in `make soak`, and the limit of the product."""
+    path, limit = tmp_path / "t.jsonl", series(100, trace_files.MAX_SPANS)
+    monkeypatch.setattr(trace_files, "MAX_SPANS", limit)
+
+    def peak(spans: int) -> int:
+        with path.open("w") as file:
+            file.write(json.dumps(REQUEST) + "\n")
+            for at in range(0, spans, 100):
+                tools = [{**TOOL, "spanId": f"{at + more + 1:016x}"} for more in range(100)]
+                file.write(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": tools}]}]}) + "\n")
+        tracemalloc.start()
+        try:
+            (context,) = assay.read_traces(path)
+            left_out = spans + len(SPANS) - limit
+            missing = context["output"]["metadata"]["missing"]["output.metadata.trajectory"]
+            assert missing == f"{left_out} spans are over the limit and left out"
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few = 20 * limit
+    assay.read_traces(one_json(tmp_path))  # imports
+    assert peak(series(4 * few, 1_000_000)) < 1.5 * peak(few)
+
+
+def test_an_attribute_that_is_too_large_is_refused_with_the_limit(
+    tmp_path: Path, series: Callable[[int, int], int]
+) -> None:
+    size = series(1_000_000, 100_000_000)
+    talk = Conversation(question="x" * size, answer="20 degrees")
+    path = write_lines(tmp_path / "t.jsonl", request_of(*genai(talk)))
+    limits = Limits(max_line_bytes=min(size, Limits().max_line_bytes))
+    (item,) = trace_files.trace_items([str(path)], limits)
+    (problem,) = item.problems
+    assert f"longer than {limits.max_line_bytes} bytes, which is the limit for a line" in str(problem)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -244,4 +244,4 @@ def plain(value: Any) -> Any:
 
 
 def moment(stamp):
-    return stamp.ToDatetime().isoformat(timespec="microseconds")
+    return f"{stamp.ToDatetime().isoformat(timespec='microseconds')}Z"

@@ -1,0 +1,1 @@
+"""Black-box checks of any FEP server and OpenWOP host."""

@@ -55,7 +55,7 @@ def test_a_decision_is_named_as_fep_or_adr(form):
 
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
-SOURCE = re.compile(r"(RFC \d+|openwop-contract)`? (?:[`(]*§[\w.]+(?:,| and|;|–| to)? ?)*[`(]*\Z")
+SOURCE = re.compile(r"(RFC \d+|FEP 0\.0\.1|openwop-contract)`? (?:[`(]*§[\w.]+(?:,| and|;|–| to)? ?)*[`(]*\Z")
 
 
 def sections():
@@ -69,7 +69,7 @@ def sections():
 
 
 def test_every_section_that_is_named_exists():
-    """`openwop-contract §3.2` is a heading of docs/openwop-contract.md. Other sections name their RFC."""
+    """`openwop-contract §3.2` is a heading of docs/openwop-contract.md. Other sections name their RFC, or FEP."""
     contract = (DOCS / "openwop-contract.md").read_text("utf-8")
     headings = set(re.findall(r"^##+ (\d+(?:\.\d+)*)\.? ", contract, re.MULTILINE))
     named = list(sections())

@@ -73,6 +73,7 @@ SECTIONS: dict[
         "serve": "server.serve",
         "worker": "server.worker",
         "mcp": "coding_agents.mcp",
+        "conform": "conformance.conform",
     },
     "Admin": {
         "admin": {

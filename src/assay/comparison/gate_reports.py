@@ -154,9 +154,9 @@ def junit(result: GateResult, outcomes: Iterable[CaseOutcome], reasons: Mapping[
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuites name="assay" {totals}>\n'
     yield f"<testsuite name={name} {totals}>\n"
-    yield _test_case("assay", "gate", own, result.reason)
+    yield junit_case("assay", "gate", own, result.reason)
     for one, tag in rows:
-        yield _test_case("assay.case", one.id, tag, reasons.get(one.id, "") or one.outcome)
+        yield junit_case("assay.case", one.id, tag, reasons.get(one.id, "") or one.outcome)
     yield "</testsuite>\n</testsuites>\n"
 
 
@@ -172,7 +172,8 @@ def _tag(outcome: GateOutcome, case: CaseOutcome, newly_failing: Container[str])
     return "error" if case.id in newly_failing else "skipped"
 
 
-def _test_case(group: str, name: str, tag: str, message: str) -> str:
+def junit_case(group: str, name: str, tag: str, message: str) -> str:
+    """A test case of JUnit. `tag` is failure, error or skipped; without one it passed."""
     inner = f"<{tag} message={_attribute(message)}/>" if tag else ""
     return f'<testcase classname="{group}" name={_attribute(name)}>{inner}</testcase>\n'
 

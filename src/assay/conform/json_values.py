@@ -57,7 +57,7 @@ def kind_of(value: Any) -> str:
     return next((name for kind, name in kinds if isinstance(value, kind)), "a number")
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, longest: int | None = LONGEST) -> str:
     """The JSON of a value, cut."""
     text = msgspec.json.encode(value).decode(errors="replace")
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text if longest is None or len(text) <= longest else f"{text[: longest - 3]}..."

@@ -4,6 +4,7 @@ paragraph.
 """
 
 from assay.cli.console.help_of_admin import ADMIN
+from assay.cli.console.help_of_conform import CONFORM
 from assay.cli.console.help_of_import import IMPORT
 from assay.cli.console.help_of_suites import SUITES
 
@@ -288,5 +289,6 @@ it asks nothing. A file that exists is not overwritten without --force. The last
 """,
     **SUITES,
     **ADMIN,
+    **CONFORM,
     **IMPORT,
 }

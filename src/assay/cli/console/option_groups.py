@@ -102,6 +102,12 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Speed": "--processes",
         "Network": "--host --port --grpc-port --tls-cert --tls-key --tls-client-ca --insecure",
     },
+    "conform": {
+        "Input": "--only --list --explain",
+        "Decide": "--strict",
+        "Output": "--markdown --junit --verbose --json",
+        "Network": "--key --other-key --rate --timeout",
+    },
     "worker": {
         "Input": "--check-module",
         "Output": "--list --json --log-format --log-level",

@@ -1,0 +1,1 @@
+"""The command that checks whether another host keeps the protocols."""

@@ -1,0 +1,122 @@
+"""`assay conform`: checks of a host, with an exit code and reports."""
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from assay.cli.console.console import echo, echo_err, echo_json, echo_rows
+from assay.conform.catalog import all_checks
+from assay.conform.check import WORDS, Host, Outcome
+from assay.conform.http_client import HttpClient
+from assay.conform.reports import Report, as_json, as_junit, as_markdown
+from assay.conform.run import Unreachable, chosen, clean_up, run_checks
+from assay.errors import UsageError
+from assay.fep.outputs.output_file import OutputFile
+
+KEY = "ASSAY_API_KEY"
+
+
+class ConformOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay conform`."""
+
+    url: str | None
+    key: str | None = None
+    other_key: str | None = None
+    only: tuple[str, ...] = ()
+    strict: bool = False
+    markdown: str | None = None
+    junit: str | None = None
+    verbose: bool = False
+    rate: float
+    timeout: float
+    json: bool = False
+
+
+def main(options: ConformOptions) -> int:
+    """Run the checks, print and write the reports, and return the exit code."""
+    if options.url is None:
+        raise UsageError("expected the address of a host: assay conform http://127.0.0.1:8321")
+    checks = chosen(all_checks(), options.only)
+    client = HttpClient(options.url, timeout=options.timeout, rate=options.rate)
+    other = None if options.other_key is None else _key(options.other_key, "--other-key")
+    host = Host(client, _key(options.key, "--key"), other)
+    tell = None if options.json else partial(_tell, verbose=options.verbose)
+    trouble = ""
+    try:
+        outcomes = run_checks(host, checks, tell)
+    except Unreachable as wrong:
+        outcomes, trouble = wrong.outcomes, str(wrong)
+    left = clean_up(host) if not trouble else len(host.made)
+    report = Report(client.address, outcomes, trouble, options.strict, left)
+    if options.markdown is not None:
+        _write(options.markdown, [as_markdown(report)])
+    if options.junit is not None:
+        _write(options.junit, as_junit(report))
+    if options.json:
+        echo_json(as_json(report))
+    else:
+        echo(report.headline)
+    if trouble:
+        echo_err(trouble)
+    if left:
+        echo_err(f"{left} evaluations and runs stay there: the host did not let them be deleted")
+    return report.exit_code
+
+
+def list_checks(*, json: bool) -> None:
+    """Print the name and the rule of every check."""
+    checks = all_checks()
+    if json:
+        rows = [{"name": one.name, "reference": one.reference, "rule": one.rule} for one in checks]
+        echo_json(msgspec.json.encode(rows))
+    else:
+        echo_rows([(one.name, one.reference) for one in checks])
+
+
+def explain_check(name: str) -> None:
+    """Print what a check is about."""
+    found = next((one for one in all_checks() if one.name == name), None)
+    if found is None:
+        raise UsageError(f"--explain {name}: there is no such check; `assay conform --list` lists them")
+    echo(f"{found.name} ({found.reference})")
+    for title, text in (("rule", found.rule), ("sent", found.sends), ("must come", found.expects)):
+        echo(f"{title}: {text}")
+
+
+def _tell(outcome: Outcome, *, verbose: bool) -> None:
+    """A line for a check, as it ends."""
+    if outcome.result == "passed" and not verbose:
+        return
+    what = f"{WORDS[outcome.result]}: {outcome.check.name} ({outcome.check.reference})"
+    echo(f"{what}: {outcome.message}" if outcome.message else what, flush=True)
+
+
+def _key(given: str | None, option: str) -> str:
+    """The key that an option gives, or names the file of; else that of the environment."""
+    key, source = os.environ.get(KEY, "").strip(), KEY
+    if given is not None:
+        key, source = given, option
+    if given is not None and given.startswith("@"):
+        try:
+            key = Path(given[1:]).read_text("utf-8-sig").strip()
+        except (OSError, UnicodeDecodeError) as wrong:
+            why = wrong.strerror if isinstance(wrong, OSError) else "other bytes than UTF-8"
+            raise UsageError(f"{option} {given}: expected a file that can be read, got {why}") from None
+    if not key:
+        raise UsageError(f"{option}: expected a key, @FILE, or a key in {KEY}; got none")
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(
+            f"{source}: expected a key of printable ASCII characters, got others; copy the key again"
+        )
+    return key
+
+
+def _write(name: str, parts: Iterable[str]) -> None:
+    file = OutputFile(name)
+    for part in parts:
+        file.write(part.encode(errors="replace"))
+    file.close()

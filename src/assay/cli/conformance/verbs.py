@@ -1,0 +1,78 @@
+"""Declares the options of `assay conform`."""
+
+from typing import Annotated
+
+import typer
+
+from assay.cli.console.options import AsJson
+
+
+def conform(
+    url: Annotated[
+        str | None,
+        typer.Argument(help="Address of the host, such as http://127.0.0.1:8321.", metavar="URL"),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="API key for the host, or @FILE with the key. Default: the variable ASSAY_API_KEY.",
+            metavar="K",
+        ),
+    ] = None,
+    other_key: Annotated[
+        str | None,
+        typer.Option(
+            help="Key of another tenant, or @FILE: checks what one tenant sees of another.", metavar="K"
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this check, or the checks whose names begin so: fep.regex (repeatable).",
+            metavar="CHECK",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A check that could not be tried counts as failed.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the checks and stop.")] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            help="Print the rule of a check, what is sent and what must come, and stop.", metavar="CHECK"
+        ),
+    ] = None,
+    markdown: Annotated[str | None, typer.Option(help="File for a report as Markdown.", metavar="F")] = None,
+    junit: Annotated[str | None, typer.Option(help="File for JUnit XML.", metavar="F")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print what passed.")] = False,
+    rate: Annotated[
+        float, typer.Option(help="Requests a second, at most.", metavar="N", min=0.1, max=10_000)
+    ] = 50,
+    timeout: Annotated[
+        float, typer.Option(help="Time limit in seconds for a request.", metavar="S", min=0.1, max=600)
+    ] = 10,
+    json: AsJson = False,
+) -> None:
+    from assay.cli.conformance.conform import ConformOptions, explain_check, list_checks, main
+
+    if list_:
+        list_checks(json=json)
+    elif explain is not None:
+        explain_check(explain)
+    else:
+        code = main(
+            ConformOptions(
+                url=url,
+                key=key,
+                other_key=other_key,
+                only=tuple(only or ()),
+                strict=strict,
+                markdown=markdown,
+                junit=junit,
+                verbose=verbose,
+                rate=rate,
+                timeout=timeout,
+                json=json,
+            )
+        )
+        raise typer.Exit(code)

@@ -1,0 +1,138 @@
+"""A check of a host, what may come of it, and the host as checks see it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.conform.http_client import Answer, HttpClient
+from assay.conform.json_values import Document, is_object
+
+Result = Literal["passed", "failed", "not_offered", "not_tried"]
+WORDS: dict[Result, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "not_offered": "not offered",
+    "not_tried": "could not be tried",
+}
+ABSENT = (404, 405, 501)  # of a route that a host does not have
+
+
+class Failed(Exception):
+    """The host breaks the rule."""
+
+
+class NotOffered(Exception):
+    """The host does not have, and does not claim to have, what the check is about."""
+
+
+class NotTried(Exception):
+    """Something is missing that the check needs, such as a second key."""
+
+
+class Outcome(NamedTuple):
+    """What came of a check."""
+
+    check: "Check"
+    result: Result
+    message: str = ""
+
+
+class Check(NamedTuple):
+    """A rule that can be seen from outside. `run` raises Failed, NotOffered or NotTried, or returns."""
+
+    name: str
+    reference: str
+    rule: str
+    sends: str
+    expects: str
+    run: "Callable[[Host], None]"
+
+
+class Host:
+    """A host with a key for it, perhaps the key of another tenant, and what the checks have made there so far."""
+
+    def __init__(self, client: HttpClient, key: str, other_key: str | None = None) -> None:
+        self.client, self._key, self._other = client, key, other_key
+        self._known: dict[str, Any] = {}
+        self.made: list[str] = []  # addresses to delete at the end
+        self.shows_key = ""  # the request whose answer had the key in it
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The answer to a request with the key, or with this one; "" is none. A body of bytes is sent as it is."""
+        sent = dict(headers or {})
+        if key != "":
+            sent["Authorization"] = f"Bearer {self._key if key is None else key}"
+        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        if data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        answer = self.client.send(method, path, data, sent)
+        if self._key and self._key.encode() in answer.body:
+            self.shows_key = f"{method} {path}"
+        return answer
+
+    @property
+    def other_key(self) -> str:
+        """The key of another tenant. NotTried: there is none."""
+        if self._other is None:
+            raise NotTried("it needs the key of another tenant: --other-key")
+        return self._other
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returned, or raised, when it was first called under this name."""
+        if name not in self._known:
+            try:
+                self._known[name] = (make(), None)
+            except (Failed, NotOffered, NotTried) as reason:
+                self._known[name] = (None, reason)
+        value, reason = self._known[name]
+        if reason is not None:
+            raise reason
+        return value
+
+
+def expect_status(answer: Answer, statuses: int | tuple[int, ...], what: str) -> None:
+    """Failed: the answer has another status."""
+    wanted = (statuses,) if isinstance(statuses, int) else statuses
+    if answer.status not in wanted:
+        came = f"{answer.status}{_message_of(answer)}"
+        raise Failed(f"{what}: expected {' or '.join(map(str, wanted))}, got {came}")
+
+
+def document_of(answer: Answer, what: str) -> Document:
+    """The object of an answer. Failed: it is none."""
+    try:
+        document = answer.document()
+    except ValueError as wrong:
+        raise Failed(f"{what}: expected JSON, got {wrong}") from None
+    if not is_object(document):
+        raise Failed(f"{what}: expected an object of JSON")
+    return document
+
+
+def expect_error_body(answer: Answer, what: str) -> Document:
+    """Failed: the body is not that of an error."""
+    body = document_of(answer, what)
+    for name in ("error", "message"):
+        if not isinstance(body.get(name), str) or not body[name]:
+            raise Failed(f"{what}: expected an error with a text in {name}, got {sorted(body)}")
+    if "details" in body and not is_object(body["details"]):
+        raise Failed(f"{what}: expected an object in details")
+    return body
+
+
+def _message_of(answer: Answer) -> str:
+    try:
+        body = answer.document()
+    except ValueError:
+        return ""
+    message = body.get("message") if is_object(body) else None
+    return f": {message}" if isinstance(message, str) else ""

@@ -1,0 +1,160 @@
+"""
+An HTTP client for a host that nobody trusts.
+
+It speaks to one address alone, follows no redirect, uses no proxy and no cookie. Each request has its own connection, a
+time limit from its start to its last byte, and a limit on the bytes of its answer.
+"""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.errors import UsageError
+
+MAX_BYTES = 16 * 2**20  # of an answer
+TIMEOUT = 10.0  # seconds of a request
+RATE = 50.0  # requests a second
+
+
+class Unanswered(Exception):
+    """The host gave no answer that HTTP allows: no connection, no end, too many bytes, fewer than it announced."""
+
+    def __init__(self, message: str, *, connected: bool = True) -> None:
+        super().__init__(message)
+        self.connected = connected
+
+
+class Answer(NamedTuple):
+    """A response, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]  # by their names in lower case
+    body: bytes
+
+    def document(self) -> Any:
+        """
+        The JSON of the body.
+
+        ValueError: it is none, or too deep.
+        """
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as wrong:
+            raise ValueError(str(wrong)) from None
+
+
+class HttpClient:
+    """Requests to one address, at most `rate` of them a second."""
+
+    def __init__(self, address: str, *, timeout: float = TIMEOUT, rate: float = RATE) -> None:
+        parts = urlsplit(address)
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or port == -1
+            or parts.query
+            or parts.username
+        ):
+            raise UsageError(f"URL {address!r}: expected an address such as http://127.0.0.1:8321")
+        self.address = address.rstrip("/")
+        self._prefix, self._host, self._port = parts.path.rstrip("/"), parts.hostname, port
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._timeout, self._pause = timeout, 1 / rate
+        self._next, self._lock = 0.0, threading.Lock()
+
+    def send(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """
+        The answer to a request. Threads may share a client.
+
+        Unanswered: there is none.
+        """
+        with self._open(method, path, body, headers or {}) as response:
+            found = response.read(MAX_BYTES + 1)
+            if len(found) > MAX_BYTES:
+                raise Unanswered(f"{method} {path}: the answer has more than {MAX_BYTES} bytes")
+            if response.length:  # `read` with a limit returns less without a word
+                short = f"{response.length} bytes before the length it announced"
+                raise Unanswered(f"{method} {path}: the answer ends {short}")
+            return Answer(response.status, _names(response), found)
+
+    @contextmanager
+    def _open(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Generator[HTTPResponse]:
+        self._wait_for_turn()
+        connection = self._connection()
+        what = f"{method} {path}"
+        try:
+            connection.connect()
+        except OSError as wrong:
+            raise Unanswered(f"{self.address}: {wrong.strerror or wrong}", connected=False) from None
+        alarm = _Alarm(connection.sock, self._timeout)
+        try:
+            connection.request(
+                method,
+                self._prefix + path,
+                body,
+                {"Accept-Encoding": "identity", "Connection": "close", **headers},
+            )
+            with closing(connection.getresponse()) as response:
+                yield response
+        except (OSError, HTTPException, ValueError) as wrong:
+            late = f"no end after {self._timeout:g} seconds"
+            raise Unanswered(
+                f"{what}: {late if alarm.rang else str(wrong) or type(wrong).__name__}"
+            ) from None
+        else:
+            if alarm.rang:
+                raise Unanswered(f"{what}: no end after {self._timeout:g} seconds")
+        finally:
+            alarm.stop()
+            connection.close()
+
+    def _connection(self) -> HTTPConnection:
+        if self._tls is not None:
+            return HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+        return HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+    def _wait_for_turn(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            mine = max(now, self._next)
+            self._next = mine + self._pause
+        if mine > now:
+            time.sleep(mine - now)
+
+
+class _Alarm:
+    """Closes a connection after a time: a host that sends a byte now and then would keep it open for ever."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection, self.rang = connection, False
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _ring(self) -> None:
+        self.rang = True
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
+def _names(response: HTTPResponse) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}

@@ -1,0 +1,122 @@
+"""`assay conform`: exit codes, reports, and what a person reads."""
+
+import json
+import socket
+from xml.etree import ElementTree
+
+import pytest
+
+from assay.conform.catalog import all_checks
+from support.commands.command import Command
+from support.conform.fep_faults import FEP_FAULTS
+from support.conform.proxy import proxied
+from support.servers.rest_client import Server, sqlite
+
+FAST = ["--rate", "10000"]
+FAULT = next(one for one in FEP_FAULTS if one.name == "the run counts a case too many")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, zygote):
+    """What the command prints, by the name of the row, from one process; and the folder with its files."""
+    folder = tmp_path_factory.mktemp("conform-command")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with Server(sqlite(folder)) as server, proxied(server.url) as (faulty, proxy), proxy.faulty(FAULT):
+        (folder / "a.key").write_text(server.key() + "\n", "utf-8")
+        (folder / "b.key").write_text(server.key(tenant="other"), "utf-8")
+        keys = ["--key", "@a.key", "--other-key", "@b.key", *FAST]
+        two = ["--only", "fep.law.run-counts", "--only", "fep.rest.foreign-is-unknown"]
+        files = ["--markdown", "report.md", "--junit", "report.xml"]
+        rows = {
+            "passed": [server.url, *keys, *two, "-v"],
+            "failed": [faulty, *keys, *two, *files],
+            "json": [faulty, *keys, *two, "--json"],
+            "missing key": [server.url, "--key", "@a.key", *two, *FAST],
+            "strict": [server.url, "--key", "@a.key", *two, "--strict", *FAST],
+            "wrong key": [server.url, "--key", "nonsense", *two, *FAST],
+            "nobody": [nobody, "--key", "k", *files[:1], "nobody.md", "--junit", "nobody.xml", *FAST],
+            "list": ["--list"],
+            "explain": ["--explain", "fep.rest.reads-back"],
+            "explain nothing": ["--explain", "vibes"],
+            "only nothing": [server.url, "--key", "k", "--only", "vibes"],
+            "no address": ["--key", "k"],
+            "no key": [server.url],
+            "no file": [server.url, "--key", "@none.key"],
+            "other address": ["ftp://example.com", "--key", "k"],
+        }
+        answers = Command(zygote).each(
+            [["conform", *row] for row in rows.values()], folder=folder, environ={"ASSAY_API_KEY": ""}
+        )
+        yield dict(zip(rows, answers, strict=True)), folder
+
+
+CODES = {
+    "passed": 0, "failed": 3, "json": 3, "missing key": 0, "strict": 3, "wrong key": 0, "nobody": 1, "list": 0, "explain": 0,
+    "explain nothing": 2, "only nothing": 2, "no address": 2, "no key": 2, "no file": 2, "other address": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "code"), CODES.items())
+def test_the_exit_code(done, row, code):
+    assert done[0][row].code == code, done[0][row].err
+
+
+LINES = {
+    "passed": "passed: fep.law.run-counts (FEP 0.0.1 §4.2)",
+    "failed": "failed: fep.law.run-counts (FEP 0.0.1 §4.2): summary.total_test_cases: expected",
+    "missing key": "could not be tried: fep.rest.foreign-is-unknown (FEP 0.0.1 §6.4): it needs the key of another tenant: --other-key",
+    "wrong key": "could not be tried: fep.law.run-counts (FEP 0.0.1 §4.2): POST /v1/evaluate: the key is refused with 401",
+    "list": "fep.rest.reads-back",
+    "explain": "must come: 200, with the same id, status, summary, times and results.",
+}
+
+
+@pytest.mark.parametrize(("row", "line"), LINES.items())
+def test_a_line_says_what_came(done, row, line):
+    assert line in done[0][row].out
+
+
+REFUSALS = {
+    "nobody": "refused",
+    "explain nothing": "--explain vibes: there is no such check; `assay conform --list` lists them",
+    "only nothing": "--only vibes: there is no such check; `assay conform --list` lists them",
+    "no address": "expected the address of a host: assay conform http://127.0.0.1:8321",
+    "no key": "--key: expected a key, @FILE, or a key in ASSAY_API_KEY; got none",
+    "no file": "--key @none.key: expected a file that can be read, got No such file or directory",
+    "other address": "URL 'ftp://example.com': expected an address such as http://127.0.0.1:8321",
+}
+
+
+@pytest.mark.parametrize(("row", "line"), REFUSALS.items())
+def test_a_refusal_says_what_was_expected(done, row, line):
+    assert line in done[0][row].err
+
+
+def test_json_has_every_check_and_the_counts(done):
+    document = json.loads(done[0]["json"].out)
+    assert document["exit_code"] == 3
+    assert document["counts"] == {"passed": 1, "failed": 1, "not_offered": 0, "not_tried": 0}
+    assert [(one["name"], one["result"]) for one in document["checks"]] == [
+        ("fep.law.run-counts", "failed"),
+        ("fep.rest.foreign-is-unknown", "passed"),
+    ]
+    assert document["left_behind"] == 0
+
+
+def test_markdown_lists_what_failed_first(done):
+    text = (done[1] / "report.md").read_text("utf-8")
+    assert text.index("## Failed (1)") < text.index("fep.law.run") < text.index("## Passed (1)")
+
+
+@pytest.mark.parametrize(("file", "failures", "errors"), [("report.xml", 1, 0), ("nobody.xml", 0, 1)])
+def test_junit_fails_as_the_command_does(done, file, failures, errors):
+    suite = ElementTree.parse(done[1] / file).getroot()[0]
+    assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == failures
+    assert len(suite.findall("testcase/error")) == int(suite.get("errors")) == errors
+    assert len(suite) == int(suite.get("tests"))
+
+
+def test_a_host_that_does_not_answer_leaves_every_check_untried(done):
+    text = (done[1] / "nobody.md").read_text("utf-8")
+    assert f"## Could not be tried ({len(all_checks())})" in text

@@ -1,0 +1,229 @@
+"""A host that hangs, floods, lies about lengths, redirects, or answers 200 to everything cannot hurt `assay conform`."""
+
+import json
+import re
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.conform import http_client
+from assay.conform.catalog import all_checks
+from assay.conform.check import Host
+from assay.conform.http_client import HttpClient
+from assay.conform.run import PATIENCE, Unreachable, chosen, clean_up, run_checks
+from assay.errors import UsageError
+from support.waiting import PATIENCE as LONG
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+RESULT = b'{"results": []}'
+
+
+@contextmanager
+def raw_host(behave):
+    """The address of a host that does `behave(connection)` for each connection, and the number of connections."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    asked = []
+    stop = threading.Event()
+
+    def one(connection):
+        with connection, suppress(OSError):
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += connection.recv(65536) or b"\r\n\r\n"
+            head, _, body = request.partition(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head.lower())
+            while length and len(body) < int(length[1]) and (more := connection.recv(65536)):
+                body += more  # an answer before it would be lost
+            asked.append(request)
+            behave(connection, stop)
+
+    def serve():
+        while not stop.is_set():
+            with suppress(OSError):
+                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+    finally:
+        stop.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(LONG)
+
+
+def hang(connection, stop):
+    stop.wait(LONG)
+
+
+def drip(connection, stop):
+    """A byte of a header now and then, for ever."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nx-long: ")
+    while not stop.wait(0.02):
+        connection.sendall(b"x")
+
+
+def flood(connection, stop):
+    connection.sendall(HEAD + b"\r\n")
+    while not stop.is_set():
+        connection.sendall(b"x" * 65536)
+
+
+def flood_headers(connection, stop):
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while not stop.is_set():
+        connection.sendall(b"x-header: 1\r\n" * 1000)
+
+
+def flood_hints(connection, stop):
+    while not stop.is_set():
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+def announce_more(connection, stop):
+    connection.sendall(HEAD + b"content-length: 1000000\r\n\r\n" + RESULT)
+
+
+def announce_nonsense(connection, stop):
+    connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n" + RESULT)
+
+
+def announce_a_huge_chunk(connection, stop):
+    connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\nffffffffffff\r\n" + RESULT)
+
+
+def close_at_once(connection, stop):
+    pass
+
+
+def speak_another_protocol(connection, stop):
+    connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
+BROKEN = [
+    hang, drip, flood, flood_headers, flood_hints, announce_more, announce_nonsense, announce_a_huge_chunk, close_at_once,
+    speak_another_protocol,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("behave", BROKEN, ids=lambda one: one.__name__)
+def test_a_host_that_breaks_http_is_unreachable(behave, monkeypatch):
+    monkeypatch.setattr(http_client, "MAX_BYTES", 2**20)
+    with raw_host(behave) as (address, asked):
+        client = HttpClient(address, timeout=0.2, rate=10_000)
+        checks = all_checks()
+        with pytest.raises(Unreachable) as found:
+            run_checks(Host(client, "key"), checks)
+        assert [one.result for one in found.value.outcomes] == ["not_tried"] * len(checks)
+        assert len(asked) == 1
+
+
+def test_a_host_that_stops_to_answer_is_given_up():
+    def once(connection, stop):
+        if not answered:
+            answered.append(1)
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+        else:
+            stop.wait(LONG)
+
+    answered = []
+    with raw_host(once) as (address, asked):
+        checks = all_checks()
+        with pytest.raises(Unreachable) as found:
+            run_checks(Host(HttpClient(address, timeout=0.1, rate=10_000), "key"), checks)
+        results = [one.result for one in found.value.outcomes]
+        assert results == ["failed"] * PATIENCE + ["not_tried"] * (len(checks) - PATIENCE)
+        assert len(asked) == 1 + PATIENCE
+
+
+def test_nobody_there_is_unreachable():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(Unreachable, match="refused"):
+        run_checks(Host(HttpClient(f"http://127.0.0.1:{port}"), "key"), all_checks())
+
+
+def test_a_redirect_is_not_followed():
+    def elsewhere(connection, stop):
+        body = b"HTTP/1.1 307 Temporary Redirect\r\ncontent-length: 0\r\nlocation: "
+        connection.sendall(body + other.encode() + b"/v1/evaluate\r\n\r\n")
+
+    with raw_host(close_at_once) as (other, reached), raw_host(elsewhere) as (address, _):
+        outcomes = run_checks(Host(HttpClient(address, rate=10_000), "key", "other"), all_checks())
+        assert {one.result for one in outcomes} <= {"failed", "not_tried"}
+        assert reached == []
+
+
+def test_a_run_has_an_end():
+    def slow(connection, stop):
+        stop.wait(0.05)
+        connection.sendall(HEAD + b"content-length: 2\r\n\r\n{}")
+
+    with raw_host(slow) as (address, _):
+        outcomes = run_checks(Host(HttpClient(address, rate=10_000), "key"), all_checks(), longest=0.3)
+        assert len(outcomes) == len(all_checks())
+        assert outcomes[-1].message == "the run took more than 0.3 seconds"
+
+
+def answering(body):
+    def behave(connection, stop):
+        connection.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
+
+    return behave
+
+
+EVERYTHING = [b"", b"{}", b"[]", b"null", b"ok", b"[" * 100_000, b'{"a":' * 50_000, b"9" * 100_000, b"\xff" * 9, RESULT,
+              b'{"evaluation_id":1,"results":[1],"summary":[],"status":{}}', b'{"results":[{"check_results":[null]}]}']  # fmt: skip
+HARMLESS = {"fep.rest.health"}  # 200 with an object is all it asks for
+
+
+@pytest.mark.parametrize("body", EVERYTHING, ids=lambda body: body[:20].decode(errors="replace"))
+def test_a_host_that_answers_200_to_everything_passes_nothing(body):
+    with raw_host(answering(body)) as (address, _):
+        outcomes = run_checks(Host(HttpClient(address, rate=100_000), "key", "other"), all_checks())
+        passed = {one.check.name for one in outcomes if one.result == "passed"}
+        assert passed <= HARMLESS
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "completed", "error", "2026-01-01T00:00:00Z"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["results", "check_results", "summary", "status", "error", "message", "execution_context",
+                                           "resolved_arguments", "evaluation_id", "runId", "events", "payload", "type"]), inner, max_size=5)
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(value=VALUES)
+@settings(max_examples=5)
+def test_any_json_is_an_outcome_and_never_an_exception(value):
+    with raw_host(answering(json.dumps(value).encode())) as (address, _):
+        checks = chosen(all_checks(), ["fep.law", "fep.rest", "fep.results"])
+        host = Host(HttpClient(address, rate=100_000), "key", "other")
+        assert len(run_checks(host, checks)) == len(checks)
+        clean_up(host)
+
+
+def test_requests_keep_the_rate():
+    with raw_host(answering(b"{}")) as (address, _):
+        client = HttpClient(address, rate=50)
+        start = time.monotonic()
+        for _ in range(6):
+            client.send("GET", "/")
+        assert time.monotonic() - start >= 5 / 50
+
+
+@pytest.mark.parametrize(
+    "address", ["", "127.0.0.1:80", "ftp://a", "http://", "http://a:b", "http://u:p@a", "http://a?b=c"]
+)
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(UsageError, match="expected an address"):
+        HttpClient(address)

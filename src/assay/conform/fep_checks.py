@@ -199,9 +199,8 @@ def _malformed_is_404(host: Host) -> None:
     for id in MALFORMED:
         answer = host.send("GET", f"/v1/evaluations/{id}")
         if answer.status not in (unknown.status, 400, 414):
-            raise Failed(
-                f"GET /v1/evaluations/{id[:40]}: expected {unknown.status} as for an unknown id, or 400; got {answer.status}"
-            )
+            expected = f"expected {unknown.status} as for an unknown id, or 400; got {answer.status}"
+            raise Failed(f"GET /v1/evaluations/{id[:40]}: {expected}")
 
 
 def _foreign_is_unknown(host: Host) -> None:

@@ -44,7 +44,7 @@ def conform(
     ] = None,
     markdown: Annotated[str | None, typer.Option(help="File for a report as Markdown.", metavar="F")] = None,
     junit: Annotated[str | None, typer.Option(help="File for JUnit XML.", metavar="F")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print what passed.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also print what passed.")] = False,
     rate: Annotated[
         float, typer.Option(help="Requests a second, at most.", metavar="N", min=0.1, max=10_000)
     ] = 50,

@@ -31,6 +31,7 @@ ROWS = (
     "refusal of a fixture for a tool that is not there",
     "refusal of memory",
     "usage",
+    "the cost of a server of your own is unknown",
     "memory",
     "a conversation goes on and every trial begins a new one",
     "cancel",
@@ -57,7 +58,10 @@ OWN_ROWS = {  # what one framework has, and others do not
         "a session keeps the conversation of one trial",
         "fixtures of an agent behind a handoff",
     ),
-    "smolagents": ("a code agent keeps its variables in a conversation",),
+    "smolagents": (
+        "a run that has ended asks no model",
+        "a code agent keeps its variables in a conversation",
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from contextlib import contextmanager
 
 import msgspec
 
@@ -9,6 +10,9 @@ import assay
 from assay.agents.fixtures import FixtureTools
 from assay.agents.invocation import Invocation, invoke
 from assay.api.agents import agent_from
+from assay.backends.agents.frameworks import adapter
+from assay.backends.models.prices import published_cost
+from assay.backends.models.transport import OPENAI
 from assay.errors import NotMeasured, Refusal
 from assay.protocol.agent_evals import ToolResponse
 from assay.settings import load
@@ -190,6 +194,37 @@ async def usage(kit):
     assert all(one.provider and one.cost_usd is None for one in usages)  # nobody publishes a price of it
     result = await kit.run(("say hello", "hello"))
     assert result.results[0].execution_context.output["metadata"]["tokens"] == IN + OUT
+
+
+@row
+async def the_cost_of_a_server_of_your_own_is_unknown(kit):
+    """Also of a model whose provider publishes a price: the address decides it."""
+    name = "gpt-4o-mini"
+    assert published_cost("openai", name, IN, OUT, url=OPENAI)
+    _, stage = await kit.invoke("say hello", agent=kit.agent(model=name))
+    used = next(step.usage for step in stage.steps if hasattr(step, "usage"))
+    assert (used.model, used.cost_usd) == (name, None)
+    with asked_prices() as asked:
+        await kit.invoke("say hello", agent=kit.agent(model=name))
+    (provider, model, *_), url = asked[0]
+    assert url.rstrip("/") == kit.model.url
+    assert published_cost(provider, model, IN, OUT, url=OPENAI)
+
+
+@contextmanager
+def asked_prices():
+    """The arguments and the address of each price that a session looks up."""
+    asked, look_up = [], adapter.published_cost
+
+    def recorded(*values, url=""):
+        asked.append((values, url))
+        return look_up(*values, url=url)
+
+    adapter.published_cost = recorded
+    try:
+        yield asked
+    finally:
+        adapter.published_cost = look_up
 
 
 @row

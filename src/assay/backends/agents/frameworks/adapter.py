@@ -152,13 +152,17 @@ class Session:
         if not self._failed.done():
             self._failed.set_result(failure)
 
+    def check_running(self) -> None:
+        """Raise what has ended the run. A thread of a framework goes on until it sees it, and must ask no model."""
+        if self._failed.done():
+            raise self._failed.result()
+
     async def until_failed(self, work: Awaitable[Any]) -> Any:
         """Await the run of the framework. A tool that no fixture answers ends it."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait((task, self._failed), return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done():
-                raise self._failed.result()
+            self.check_running()
             if self._watching:
                 await asyncio.wait(self._watching, timeout=MOMENT)
             return task.result()

@@ -16,6 +16,7 @@ from assay.backends.agents.frameworks.adapter import (
     connection_error,
     text_of,
 )
+from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
 from assay.protocol.json_types import is_object
 
@@ -171,4 +172,5 @@ def _model(root: Any, agent_name: str, response: Any) -> ModelName:
     model = next((getattr(one, "model", "") for one in _agents(root) if one.name == agent_name), "")
     name = model if isinstance(model, str) else getattr(model, "model", "")
     provider, _, short = str(name).rpartition("/")
-    return ModelName(provider or "google", str(response.model_version or short))
+    asked = str(response.model_version or short)
+    return ModelName(provider or "google", asked, address_of(provider, model))

@@ -23,6 +23,7 @@ from assay.backends.agents.frameworks.adapter import (
     Session,
     text_of,
 )
+from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
 from assay.concurrency.threads import run_foreign
 from assay.protocol.json_types import JSON, is_list, is_object
@@ -172,51 +173,65 @@ class ToolError(Exception):
     """A tool failed, and the framework tells the model."""
 
 
+class Recording:
+    """The callbacks of a run."""
+
+    run_inline = True  # on the event loop, in order
+    raise_error = True
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._running: dict[Any, asyncio.Future[Any]] = {}
+        self._members: dict[Any, JSON] = {}  # of the models that are asked
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **_: Any) -> None:
+        about: JSON = serialized or {}
+        self._members[run_id] = about.get("kwargs") or {}
+
+    on_llm_start = on_chat_model_start
+
+    def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        self._members.pop(run_id, None)
+
+    def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+        message = getattr(response.generations[0][0], "message", None)
+        usage: JSON = getattr(message, "usage_metadata", None) or {}
+        about: JSON = getattr(message, "response_metadata", None) or {}
+        details: JSON = usage.get("input_token_details") or {}
+        provider = str(about.get("model_provider") or "")
+        url = address_of(provider, self._members.pop(run_id, {}))
+        self._session.usage(
+            ModelName(provider, str(about.get("model_name") or ""), url),
+            usage.get("input_tokens"),
+            usage.get("output_tokens"),
+            details.get("cache_read") or 0,
+        )
+
+    def on_tool_start(
+        self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **_: Any
+    ) -> None:
+        if _in_tool_node.get():
+            return
+        about: JSON = serialized or {}
+        name = str(about.get("name") or "tool")
+        self._running[run_id] = self._session.observe(
+            name, inputs if is_object(inputs) else {"input": input_str}
+        )
+
+    def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
+        if (running := self._running.pop(run_id, None)) is not None:
+            self._session.end(running, _decoded(getattr(output, "content", output)))
+
+    def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        if (running := self._running.pop(run_id, None)) is not None:
+            self._session.end(running, error)
+
+
 @cache
 def _callbacks() -> Any:
-    """The class of the callbacks of a run."""
+    """The class of the callbacks."""
     base: Any = framework("langchain_core.callbacks").BaseCallbackHandler
-
-    class Recorder(base):
-        run_inline = True  # on the event loop, in order
-        raise_error = True
-
-        def __init__(self, session: Session) -> None:
-            self._session = session
-            self._running: dict[Any, asyncio.Future[Any]] = {}
-
-        def on_llm_end(self, response: Any, **_: Any) -> None:
-            message = getattr(response.generations[0][0], "message", None)
-            usage: JSON = getattr(message, "usage_metadata", None) or {}
-            about: JSON = getattr(message, "response_metadata", None) or {}
-            details: JSON = usage.get("input_token_details") or {}
-            self._session.usage(
-                ModelName(str(about.get("model_provider") or ""), str(about.get("model_name") or "")),
-                usage.get("input_tokens"),
-                usage.get("output_tokens"),
-                details.get("cache_read") or 0,
-            )
-
-        def on_tool_start(
-            self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **_: Any
-        ) -> None:
-            if _in_tool_node.get():
-                return
-            about: JSON = serialized or {}
-            name = str(about.get("name") or "tool")
-            self._running[run_id] = self._session.observe(
-                name, inputs if is_object(inputs) else {"input": input_str}
-            )
-
-        def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
-            if (running := self._running.pop(run_id, None)) is not None:
-                self._session.end(running, _decoded(getattr(output, "content", output)))
-
-        def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-            if (running := self._running.pop(run_id, None)) is not None:
-                self._session.end(running, error)
-
-    return Recorder
+    return type("Recorder", (Recording, base), {})
 
 
 def _decoded(content: Any) -> Any:

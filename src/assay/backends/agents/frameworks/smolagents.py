@@ -13,6 +13,7 @@ from assay.backends.agents.frameworks.adapter import (
     Session,
     text_of,
 )
+from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
 from assay.concurrency.threads import run_foreign
 
@@ -108,9 +109,12 @@ def _model(model: Any, session: Session) -> Any:
     made = copy.copy(model)
 
     def generate(*values: Any, **named: Any) -> Any:
+        session.check_running()
         message = model.generate(*values, **named)
         usage = getattr(message, "token_usage", None)
-        name = ModelName(type(model).__name__, str(getattr(model, "model_id", None) or ""))
+        provider = type(model).__name__
+        known = str(getattr(model, "model_id", None) or "")
+        name = ModelName(provider, known, address_of(provider, model))
         session.usage(name, getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None))
         return message
 

@@ -14,6 +14,7 @@ from assay.backends.agents.frameworks.adapter import (
     Session,
     text_of,
 )
+from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
 from assay.protocol.json_types import JSON, is_list, is_object
 
@@ -146,7 +147,8 @@ def _value(result: JSON) -> Any:
 def _model(model: Any, session: Session) -> Any:
     made = copy.copy(model)
     config: JSON = model.get_config() or {}
-    name = ModelName(type(model).__name__, str(config.get("model_id") or ""))
+    provider = type(model).__name__
+    name = ModelName(provider, str(config.get("model_id") or ""), address_of(provider, model, config))
 
     async def stream(*values: Any, **named: Any) -> AsyncGenerator[Any]:
         async for event in model.stream(*values, **named):

@@ -14,11 +14,11 @@ class Order(BaseModel):
     number: int
 
 
-def make(url, output=None):
-    model = LiteLlm(f"openai/{MODEL}", api_base=url, api_key="none")
+def make(url, output=None, *, model=MODEL):
+    client = LiteLlm(f"openai/{model}", api_base=url, api_key="none")
     return LlmAgent(
         name="support",
-        model=model,
+        model=client,
         instruction="You help customers.",
         tools=list(TOOLS),
         output_schema=Order if output else None,

@@ -13,11 +13,11 @@ from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
 
-def make(url, output=None, *, checkpointer=True, **members):
+def make(url, output=None, *, model=MODEL, checkpointer=True, **members):
     """An agent with a memory: without a conversation of its own for each run, it knows what came before."""
-    model = ChatOpenAI(model=MODEL, base_url=url, api_key="none")
+    client = ChatOpenAI(model=model, base_url=url, api_key="none")
     return create_agent(
-        model,
+        client,
         list(TOOLS),
         system_prompt="You help customers.",
         response_format=output,

@@ -20,12 +20,12 @@ from support.models.scripted_chat import MODEL
 set_tracing_disabled(True)
 
 
-def make(url, output=None, **members):
-    model = OpenAIChatCompletionsModel(MODEL, AsyncOpenAI(base_url=url, api_key="none"))
+def make(url, output=None, *, model=MODEL, **members):
+    client = OpenAIChatCompletionsModel(model, AsyncOpenAI(base_url=url, api_key="none"))
     return Agent(
         name="support",
         instructions="You help customers.",
-        model=model,
+        model=client,
         tools=[function_tool(tool) for tool in TOOLS],
         output_type=output,
         **members,

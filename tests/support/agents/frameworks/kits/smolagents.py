@@ -1,15 +1,18 @@
+import time
+
 from smolagents import ChatMessage, CodeAgent, Model, OpenAIServerModel, ToolCallingAgent, tool
 
 import assay
+from assay.backends.agents.frameworks.adapter import Session
 from support.agents.frameworks.contract import talk_of
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
 
-def make(url, output=None):
+def make(url, output=None, *, model=MODEL):
     """An agent with a memory: its messages stay, unless a run begins anew."""
-    model = OpenAIServerModel(MODEL, api_base=url, api_key="none")
-    agent = ToolCallingAgent([tool(one) for one in TOOLS], model, name="support", max_steps=3)
+    client = OpenAIServerModel(model, api_base=url, api_key="none")
+    agent = ToolCallingAgent([tool(one) for one in TOOLS], client, name="support", max_steps=3)
     agent.memory.steps.append("a step of an earlier run")
     return agent
 
@@ -30,6 +33,24 @@ async def a_code_agent_keeps_its_variables_in_a_conversation(_):
     assert result.passed, result
 
 
+async def a_run_that_has_ended_asks_no_model(kit):
+    """Also if the event loop is late to stop the thread."""
+    stop = Session._fail
+
+    def stop_late(self, failure):
+        stop(self, failure)
+        self.loop.call_soon(time.sleep, 0.5)
+
+    Session._fail = stop_late
+    try:
+        finish, _ = await kit.invoke('call refund {"order": 3}', fixtures=[("orders", 1)])
+    finally:
+        Session._fail = stop
+    assert finish.error.startswith("ToolFailure: no fixture answers refund"), finish
+    assert len(kit.model.requests) == 1
+
+
 ROWS = {
-    "a code agent keeps its variables in a conversation": a_code_agent_keeps_its_variables_in_a_conversation
+    "a run that has ended asks no model": a_run_that_has_ended_asks_no_model,
+    "a code agent keeps its variables in a conversation": a_code_agent_keeps_its_variables_in_a_conversation,
 }

@@ -11,11 +11,11 @@ class Order(BaseModel):
     number: int
 
 
-def make(url, output=None, **members):
+def make(url, output=None, *, model=MODEL, **members):
     """An agent with a memory: its messages stay from one call to the next."""
-    model = OpenAIModel(client_args={"base_url": url, "api_key": "none"}, model_id=MODEL)
+    client = OpenAIModel(client_args={"base_url": url, "api_key": "none"}, model_id=model)
     return Agent(
-        model,
+        client,
         name="support",
         tools=[tool(one) for one in TOOLS],
         system_prompt="You help customers.",

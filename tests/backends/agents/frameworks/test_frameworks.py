@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from support.agents.frameworks.environments import (
     python_of,
 )
 from support.documents import DOCS, table
+from support.models.scripted_messages import ScriptedMessages
 
 ROWS = (
     "run",
@@ -148,22 +150,54 @@ def test_the_example_of_any_object_gives_a_scorecard_in_one_command(tmp_path):
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def run_example(python, agent, folder):
+@pytest.mark.parametrize(("package", "bot"), [("crewai", "crewai_bot"), ("claude-agent-sdk", "claude_bot")])
+def test_a_recipe_gives_a_scorecard_with_fixtures_and_tokens(series, package, bot, tmp_path):
+    if not series(False, True):
+        pytest.skip("make soak runs the recipes")
+    try:
+        python = python_of(package)
+    except NotMade as why:
+        pytest.skip(f"the environment of {package} cannot be made: {why}")
+    with ScriptedMessages() as model:
+        ended = run_example(
+            python,
+            f"{bot}:answer",
+            tmp_path,
+            ANTHROPIC_BASE_URL=model.url,
+            ANTHROPIC_API_KEY="none",
+            CLAUDE_CONFIG_DIR=str(tmp_path / "claude"),
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            CREWAI_DISABLE_TELEMETRY="true",
+            OTEL_SDK_DISABLED="true",
+        )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "tasks 3 of 3 passed" in " ".join(ended.stdout.split()), ended.stdout
+    run = re.search(r"assay show (\S+)", ended.stdout)[1]
+    shown = assay_of(python, tmp_path, "show", run).stdout
+    assert [shown.count(f"{used} tokens in") for used in (40, 80)] == [1, 2], shown
+
+
+def run_example(python, agent, folder, **variables):
     """`assay run suite.yaml --agent AGENT` in a copy of the examples."""
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    return assay_of(python, folder, "run", "suite.yaml", "--agent", agent, **variables)
+
+
+def assay_of(python, folder, *arguments, **variables):
     return subprocess.run(
-        [python, "-m", "assay", "run", "suite.yaml", "--agent", agent],
+        [python, "-m", "assay", *arguments],
         cwd=folder,
-        env=environment_variables(),
+        env=environment_variables() | variables,
         capture_output=True,
         check=False,
         text=True,
     )
 
 
-def test_the_document_shows_the_example():
+@pytest.mark.parametrize("bot", ["pydantic_ai_bot", "crewai_bot", "claude_bot"])
+def test_the_document_shows_the_example(bot):
     page = (DOCS / "frameworks.md").read_text("utf-8")
-    assert (EXAMPLES / "pydantic_ai_bot.py").read_text("utf-8").rstrip() in page
+    assert (EXAMPLES / f"{bot}.py").read_text("utf-8").rstrip() in page
 
 
 def test_the_table_of_the_document_has_what_each_adapter_can_do():

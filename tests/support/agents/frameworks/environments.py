@@ -32,6 +32,10 @@ OLDEST = {  # the oldest releases that the adapters support: docs/frameworks.md
     "strands-agents": ["strands-agents[openai]==1.20.*"],
     "google-adk": ["google-adk==2.0.*", "litellm", "mcp"],
 }
+RECIPES = {
+    "crewai": ["crewai"],
+    "claude-agent-sdk": ["claude-agent-sdk"],
+}  # a function around them, no adapter
 SMALLEST = tuple(FRAMEWORKS)[:2]  # `make test` runs these, `make soak` all
 
 
@@ -41,7 +45,7 @@ class NotMade(Exception):
 
 def python_of(framework, *, oldest=False):
     """The interpreter of the environment of a framework. Processes that need the same one wait for each other."""
-    releases, name = (OLDEST, f"oldest-{framework}") if oldest else (FRAMEWORKS, framework)
+    releases, name = (OLDEST, f"oldest-{framework}") if oldest else (FRAMEWORKS | RECIPES, framework)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     needs = [*releases[framework], *project["dependencies"], *extras["judges"], *extras["store"]]

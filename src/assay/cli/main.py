@@ -82,6 +82,7 @@ SECTIONS: dict[
             "delete": "stored_runs.delete",
             "gc": "stored_runs.gc",
             "rekey": "admin.rekey",
+            "migrate": "admin.migrate",
         },
         "providers": "admin.providers",
         "schema": "admin.schema",

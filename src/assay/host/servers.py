@@ -4,8 +4,11 @@ from importlib import import_module
 from socket import socket
 from typing import Any, Protocol
 
+from assay.auth.authenticator import Authenticator
 from assay.extras import missing_extra
-from assay.host.host import Runtime
+from assay.host.host import Runtime, tokens
+from assay.ports import Clock
+from assay.runs.executor import RunExecutor
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls
 from assay.serve.web.worker_group import WorkerMember
@@ -86,6 +89,22 @@ def http_server(
         routes,
         member,
         runtime.traces,
+    )
+    return server(app, settings.serving, host=host, port=port, tls=tls)
+
+
+async def probe_server(
+    executor: RunExecutor, settings: Settings, clock: Clock, *, host: str, port: int, tls: Tls | None = None
+) -> HttpServer:
+    """The HTTP server of a worker: its probes, and its metrics for keys that may read them."""
+    try:
+        from assay.serve.application import probe_app  # deferred import: the extra `serve`
+        from assay.serve.web.server import server  # deferred import
+    except ModuleNotFoundError as error:
+        raise missing_extra("the port of a worker", "serve", error=error) from error
+    authenticator = Authenticator(executor.store, tokens=await tokens(settings.jwt), clock=clock)
+    app = probe_app(
+        executor, authenticator.authenticate, settings.serving, limits=settings.limits, clock=clock
     )
     return server(app, settings.serving, host=host, port=port, tls=tls)
 

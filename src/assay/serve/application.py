@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 
 from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.supervisor import TraceIntake
+from assay.ports import Clock, Limits
 from assay.runs.executor import RunExecutor
 from assay.serve.fep.routes import FEP
 from assay.serve.fep.schemas import fep_schemas
@@ -26,6 +27,17 @@ from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.worker_group import WorkerMember
 
 ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW, *OTLP]
+
+
+PROBES = [route for route in FEP if route.path in {"/v1/live", "/v1/ready", "/metrics"}]
+
+
+def probe_app(
+    executor: RunExecutor, authenticate: Authenticate, serving: ServerLimits, *, limits: Limits, clock: Clock
+) -> Starlette:
+    """The application of a worker: its probes and its metrics."""
+    state = ServerState(executor, authenticate, serving, limits=limits, clock=clock)
+    return create_app(PROBES, state, fep_schemas())
 
 
 @cache

@@ -136,8 +136,11 @@ def _observe(zygote, command, folder, collector) -> Telemetry:
     }
     options = ("--port", "0", "--log-format", "json", "--log-level", "debug")
     server = zygote.start("serve", *options, folder=folder, pipe=True, environ=environ)
-    address = re.search(r"http://\S+", server.stdout.readline())[0]
-    calls = re.search(r"grpc://(\S+)", server.stdout.readline())[1]
+    begin = []
+    while "grpc://" not in "".join(begin):
+        begin.append(server.stdout.readline())
+    address = re.search(r"assay serves (http://\S+)", "".join(begin))[1]
+    calls = re.search(r"grpc://(\S+)", begin[-1])[1]
     answers, trailing = {}, {}
     with httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=PATIENCE) as client:
 
@@ -171,8 +174,10 @@ def _observe(zygote, command, folder, collector) -> Telemetry:
             assert time.monotonic() < until
             metrics = ask(f"metrics-{len(answers)}", "GET", "/metrics").text
     server.send_signal(signal.SIGTERM)
-    _, logs = server.communicate()
-    lines = [line for line in logs.splitlines() if line.startswith("{")]
+    rest, errors = server.communicate()
+    assert errors == ""
+    logs = "".join(begin) + rest
+    lines = logs.splitlines()
     return Telemetry(
         answers, trailing, metrics, [json.loads(line) for line in lines], logs,
         collector.spans(), b"".join(collector.bodies), run,

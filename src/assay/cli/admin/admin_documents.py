@@ -46,6 +46,12 @@ class KeyDocument(Struct, kw_only=True):
     tenant: str
 
 
+class MigrationDocument(Struct):
+    """The document of `admin migrate --json`. `schema` is the version of the tables."""
+
+    schema: str
+
+
 class RekeyDocument(Struct):
     """The document of `admin rekey --json`."""
 

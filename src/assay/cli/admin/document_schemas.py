@@ -55,6 +55,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "admin delete": (f"{LIST}assay.protocol.runs:EraseResponse",),
     "admin delete --all": ("assay.fep.records.erase:DeletionReport",),
     "admin gc": ("assay.runs.retention:RetentionReport",),
+    "admin migrate": (f"{ADMIN}MigrationDocument",),
     "admin rekey": (f"{ADMIN}RekeyDocument",),
     "providers list": (f"{LIST}assay.cli.admin.providers:ProviderInfo",),
     "providers check": (f"{LIST}assay.cli.admin.providers:ProviderCheck",),

@@ -209,6 +209,15 @@ def rekey(
     key.rekey(clear=clear, json=json)
 
 
+# Declares the options of `assay admin migrate`.
+
+
+def migrate(json: AsJson = False) -> None:
+    from assay.cli.admin import migrate
+
+    migrate.main(json=json)
+
+
 # Declares the options of `assay schema`.
 
 

@@ -8,7 +8,7 @@ import time
 import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from assay.terminal import as_json_escapes, escape_characters, lines, one_line
 from assay.terminal import count_of as count_of
@@ -19,14 +19,36 @@ TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lin
 
 def echo_err(text: str) -> None:
     """Print one line on standard error, after `assay: `."""
-    if not send({"message": one_line(text)}):
+    if not _log(text, is_problem=True) and not send({"message": one_line(text)}):
         _print_lines(f"assay: {one_line(text)}", sys.stderr)
 
 
 def echo_err_plain(text: str) -> None:
     """Print one line on standard error."""
-    if not send({"message": one_line(text)}):
+    if not _log(text) and not send({"message": one_line(text)}):
         _print_lines(one_line(text), sys.stderr)
+
+
+class MessageLog(Protocol):
+    """Writes a message as a line of a log."""
+
+    def __call__(self, message: str, *, is_problem: bool) -> None: ...
+
+
+_message_log: MessageLog | None = None
+
+
+def log_messages(log: MessageLog) -> None:
+    """Write every message of this process to a log, in place of standard output and standard error."""
+    global _message_log  # noqa: PLW0603  # as standard output, there is one in a process
+    _message_log = log
+
+
+def _log(text: str, *, is_problem: bool = False) -> bool:
+    if _message_log is None:
+        return False
+    _message_log(one_line(text), is_problem=is_problem)
+    return True
 
 
 _program: TextIO | None = None  # that started this process and reads its messages and its progress
@@ -57,6 +79,8 @@ def echo_command(text: str, *, to_stderr: bool) -> None:
 
 def echo(text: str, *, flush: bool = False) -> None:
     """Print one line on standard output."""
+    if _log(text):
+        return
     _print_lines(one_line(text), sys.stdout)
     if flush:
         sys.stdout.flush()

@@ -44,6 +44,16 @@ Unencrypted records are encrypted with the data key of their tenant. Afterwards 
 server with the same keys may run at the same time. If the command is interrupted, run it again: it continues where it
 stopped.
 """,
+    "admin migrate": """Create the tables of the database, or migrate them.
+
+\b
+    assay admin migrate && assay serve
+
+The first process that opens a database does this too, and the others wait for it. With this command it is a step of its
+own, before servers and workers start. It changes nothing if the tables are those of this version.
+
+Exit codes: 0 the tables are those of this version; 1 the database does not answer; 2 a newer assay wrote it.
+""",
     "pack": """Build, verify and install packs of agents and suites.
 
 \b

@@ -15,6 +15,7 @@ from assay import settings
 from assay.auth.local_key import local_key
 from assay.cli.console.console import echo, echo_err, echo_err_plain
 from assay.cli.server.serve_workers import Supervisor, work_for_parent
+from assay.cli.server.server_log import configure_log
 from assay.concurrency import event_loop
 from assay.concurrency.event_loop import END_SECONDS, STOP_SECONDS, end_process_after, nothing_left
 from assay.concurrency.workers.machine import default_size
@@ -24,7 +25,6 @@ from assay.host import host, parts, servers
 from assay.ports.telemetry import telemetry
 from assay.runs.executor import RunExecutor
 from assay.runs.fleet import DelegatingExecutor
-from assay.serve.web import logging
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
 
@@ -45,6 +45,7 @@ def main(
     options: ServeOptions, log_format: Literal["text", "json"], log_level: str, **overrides: Any
 ) -> None:
     """Serve until a signal stops it. `overrides` are settings."""
+    configure_log(log_format, log_level)
     chosen = settings.load(**overrides)
     _check_extras(chosen, options)
     if chosen.server_processes > 1 and not hasattr(os, "fork"):
@@ -73,7 +74,6 @@ def main(
                 return
             options = options._replace(grpc_port=ports.number or None)
             chosen = msgspec.structs.replace(chosen, worker_processes=_check_processes(chosen))
-        logging.configure(log_format, log_level)
         telemetry.tracer = parts.tracer()
         try:
             event_loop.run(_serve(chosen, options, tls, binding, member))

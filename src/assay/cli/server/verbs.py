@@ -125,10 +125,27 @@ def worker(
     log_format: Annotated[LogFormat, typer.Option(help="Format of log lines.")] = LogFormat.text,
     log_level: Annotated[LogLevel, typer.Option(help="Lowest level to log.")] = LogLevel.warning,
     check_module: CheckModules = None,
+    host: Annotated[
+        str, typer.Option(help="Address of the port. All but loopback addresses need TLS.", metavar="H")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for /v1/live, /v1/ready and /metrics; 0 takes a free one. [default: none]",
+            metavar="N",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on a network without TLS, behind a proxy that has it.")
+    ] = False,
 ) -> None:
-    from assay.cli.server.worker import list_workers, main
+    from assay.cli.server.worker import WorkerOptions, list_workers, main
 
     if list_ or json:
         list_workers(as_json=json)
         return
-    main(check_module or [], log_format.value, log_level.value, concurrency=concurrency)
+    options = WorkerOptions(host, port, insecure, check_module or [])
+    main(options, log_format.value, log_level.value, concurrency=concurrency)

@@ -76,7 +76,20 @@ def handler(form: Format, stream: TextIO) -> logging.Handler:
 
 
 def configure(form: Format, level: str) -> None:
-    """Send all loggers of this process, ours and those of libraries, to standard error."""
+    """
+    Send all loggers of this process, ours and those of libraries, to one stream.
+
+    Text is for a person: it goes to standard error. JSON is for a collector: it goes to standard output.
+    """
     threshold: int = getattr(logging, level.upper())
-    logging.basicConfig(handlers=[handler(form, sys.stderr)], level=max(threshold, FOREIGN), force=True)
+    written = handler(form, sys.stdout if form == "json" else sys.stderr)
+    logging.basicConfig(handlers=[written], level=max(threshold, FOREIGN), force=True)
     logging.getLogger(OURS).setLevel(threshold)
+
+
+def message(message: str, *, is_problem: bool) -> None:
+    """Write what a server says to its operator, at every level: that it listens, or has stopped."""
+    level = logging.WARNING if is_problem else logging.INFO
+    record = logging.LogRecord(f"{OURS}.server", level, "", 0, message, None, None)
+    for one in logging.getLogger().handlers:
+        one.handle(record)

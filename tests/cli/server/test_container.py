@@ -16,10 +16,16 @@ from support.stores.postgres import server
 from support.waiting import PATIENCE
 
 ASSAY = Path(sys.executable).with_name("assay")
-NOBODY = (
-    "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+dac_read_search"
-    " --ambient-caps=-all,+dac_read_search --bounding-set=-all,+dac_read_search --no-new-privs"
-).split()  # it may read the Python of root, and write nothing
+NOBODY = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all,+dac_read_search",
+    "--ambient-caps=-all,+dac_read_search",
+    "--bounding-set=-all,+dac_read_search",
+    "--no-new-privs",
+]  # it may read the Python of root, and write nothing
 NOWHERE = "/proc"  # no file can be made there, by root neither
 
 

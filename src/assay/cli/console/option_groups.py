@@ -111,8 +111,8 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
     "worker": {
         "Input": "--check-module",
         "Output": "--list --json --log-format --log-level",
-        "Network": "--host --port --insecure",
         "Speed": "--concurrency",
+        "Network": "--host --port --insecure",
     },
 }
 

@@ -88,7 +88,11 @@ def test_grpc_answers_as_the_text_says(topic, servers):
 def printed(request, tmp_path_factory, zygote):
     """What the command writes for the vectors of the tests that run, from one process; None if it refuses."""
     folder = tmp_path_factory.mktemp("commands")
-    names = [one.callspec.params["name"] for one in request.session.items if "printed" in one.fixturenames]
+    names = [
+        one.callspec.params["name"]
+        for one in request.session.items
+        if one.path == request.path and "printed" in one.fixturenames
+    ]
     for name in names:
         (folder / f"{name}.json").write_text(json.dumps(VECTORS[name].request), "utf-8")
     jobs = [["evaluate", f"{name}.json", "-o", f"{name}.result.json"] for name in names]

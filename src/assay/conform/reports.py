@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -48,27 +47,53 @@ class Report(msgspec.Struct, frozen=True):
         return f"{self.address}: {counted or 'no checks'}"
 
 
+class ListedRule(msgspec.Struct, frozen=True):
+    """One check of `conform --list --json`."""
+
+    name: str
+    reference: str
+    rule: str
+
+
+class CheckedRule(msgspec.Struct, frozen=True):
+    """The outcome of one check of `conform --json`."""
+
+    name: str
+    reference: str
+    rule: str
+    result: Result
+    message: str
+
+
+class ConformDocument(msgspec.Struct, frozen=True):
+    """The document of `conform --json`."""
+
+    address: str
+    assay_version: str
+    exit_code: int
+    trouble: str
+    strict: bool
+    counts: dict[Result, int]
+    left_behind: int
+    checks: list[CheckedRule]
+
+
 def as_json(report: Report) -> bytes:
     """One document with every check."""
-    document: dict[str, Any] = {
-        "address": report.address,
-        "assay_version": __version__,
-        "exit_code": report.exit_code,
-        "trouble": report.trouble,
-        "strict": report.strict,
-        "counts": report.counts,
-        "left_behind": report.left,
-        "checks": [
-            {
-                "name": one.check.name,
-                "reference": one.check.reference,
-                "rule": one.check.rule,
-                "result": one.result,
-                "message": one.message[:LONGEST],
-            }
-            for one in report.outcomes
-        ],
-    }
+    checks = [
+        CheckedRule(one.check.name, one.check.reference, one.check.rule, one.result, one.message[:LONGEST])
+        for one in report.outcomes
+    ]
+    document = ConformDocument(
+        address=report.address,
+        assay_version=__version__,
+        exit_code=report.exit_code,
+        trouble=report.trouble,
+        strict=report.strict,
+        counts=report.counts,
+        left_behind=report.left,
+        checks=checks,
+    )
     return msgspec.json.encode(document)
 
 

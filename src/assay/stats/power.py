@@ -18,6 +18,7 @@ from assay.stats.sign_flip import bisect
 
 POWER = 0.8
 MAX_CASES = 10**12
+DIGITS = 9  # of an effect; those after them depend on the processor
 
 
 class Sensitivity(Struct, frozen=True):
@@ -62,6 +63,7 @@ def sensitivity(
         needed = None if margin is None else mean_cases(margin, deviation, level, power)
     if sample.span is not None and smallest is not None and smallest > sample.span:
         smallest = None
+    smallest = None if smallest is None else round(smallest, DIGITS)
     return Sensitivity(power, smallest, needed, None if needed is None else max(0, needed - sample.n))
 
 

@@ -123,6 +123,8 @@ COMMANDS = {
     "gate": [("gate", "eval-after", "--baseline", "eval-before", "--json")],
     "deploy list": [("deploy", "list", "--json")],
     "validate": [("validate", "suite.json", "bad.json", "data.jsonl", "checks.json", "--json")],
+    "conform": [("conform", "http://127.0.0.1:9", "--key", "x", "--only", "fep.rest", "--json")],
+    "conform --list": [("conform", "--list", "--json")],
     "suite show": [("suite", "show", "suite.json", "--json")],
     "skills list": [("skills", "list", "--json")],
     "admin key create": [("admin", "key", "create", "--tenant", "t", "--json")],

@@ -40,6 +40,8 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "deploy rollback": (f"{OTHER}TransitionOutcome",),
     "deploy list": (f"{LIST}assay.protocol.deployments:AgentDeployment",),
     "validate": ("assay.cli.evaluate.validate:ValidatedFiles",),
+    "conform": ("assay.conform.reports:ConformDocument",),
+    "conform --list": (f"{LIST}assay.conform.reports:ListedRule",),
     "suite show": ("assay.protocol.agent_evals:AgentEvalSuite",),
     "skills list": (f"{LIST}{OTHER}SkillDocument",),
     "pack build": (f"{ADMIN}BuiltDocument",),

@@ -12,7 +12,7 @@ from assay.cli.console.console import echo, echo_err, echo_json, echo_rows
 from assay.conform.catalog import all_checks
 from assay.conform.check import WORDS, Host, Outcome
 from assay.conform.http_client import HttpClient
-from assay.conform.reports import Report, as_json, as_junit, as_markdown
+from assay.conform.reports import ListedRule, Report, as_json, as_junit, as_markdown
 from assay.conform.run import Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
 from assay.fep.outputs.output_file import OutputFile
@@ -71,7 +71,7 @@ def list_checks(*, json: bool) -> None:
     """Print the name and the rule of every check."""
     checks = all_checks()
     if json:
-        rows = [{"name": one.name, "reference": one.reference, "rule": one.rule} for one in checks]
+        rows = [ListedRule(one.name, one.reference, one.rule) for one in checks]
         echo_json(msgspec.json.encode(rows))
     else:
         echo_rows([(one.name, one.reference) for one in checks])

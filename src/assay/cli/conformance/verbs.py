@@ -47,10 +47,10 @@ def conform(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also print what passed.")] = False,
     rate: Annotated[
         float, typer.Option(help="Requests a second, at most.", metavar="N", min=0.1, max=10_000)
-    ] = 50,
+    ] = 50.0,
     timeout: Annotated[
         float, typer.Option(help="Time limit in seconds for a request.", metavar="S", min=0.1, max=600)
-    ] = 10,
+    ] = 10.0,
     json: AsJson = False,
 ) -> None:
     from assay.cli.conformance.conform import ConformOptions, explain_check, list_checks, main

@@ -200,7 +200,7 @@ async def evaluate_stream(
     checks, available = with_functions(with_short_forms(checks), registry_for(registry, settings))
     given = streamed_contexts(contexts, map, answered=subject is not None)
     plan = plan_of(checks, available, services, options)
-    read = _context if subject is None else _unanswered_context
+    read = context_at if subject is None else _unanswered_context
     source = (
         _read_async(given, settings, read)
         if isinstance(given, AsyncIterable)
@@ -230,17 +230,17 @@ Read = Callable[[Any, int, Settings], Context]
 def _read(contexts: Iterable[Any], settings: Settings, read: Read) -> Iterator[Context]:
     inputs = InputDigests()
     for at, context in enumerate(contexts):
-        yield _with_one_input(read(context, at, settings), at, inputs)
+        yield with_one_input(read(context, at, settings), at, inputs)
 
 
 async def _read_async(contexts: AsyncIterable[Any], settings: Settings, read: Read) -> AsyncIterator[Context]:
     inputs, at = InputDigests(), 0
     async for context in contexts:
-        yield _with_one_input(read(context, at, settings), at, inputs)
+        yield with_one_input(read(context, at, settings), at, inputs)
         at += 1
 
 
-def _with_one_input(context: Context, index: int, inputs: InputDigests) -> Context:
+def with_one_input(context: Context, index: int, inputs: InputDigests) -> Context:
     """The context, unless its id belongs to another input (FEP-53)."""
     case = context.document["test_case"]
     earlier = inputs.add(case["id"], case["input"], index)
@@ -255,10 +255,10 @@ async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
 
 
 def _unanswered_context(value: Any, index: int, settings: Settings) -> Context:
-    return _context((value, UNANSWERED), index, settings)
+    return context_at((value, UNANSWERED), index, settings)
 
 
-def _context(value: Any, index: int, settings: Settings) -> Context:
+def context_at(value: Any, index: int, settings: Settings) -> Context:
     if is_object(value) and value.keys() == {"test_case", "output"}:
         case, output = value["test_case"], value["output"]
     elif is_pair(value):

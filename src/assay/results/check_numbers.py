@@ -1,10 +1,18 @@
 """The numbers that the checks of a run answer, by check and name."""
 
+import sys
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
 from msgspec import Struct
 
+from assay.protocol.json_types import is_mapping
 from assay.results.columns import Column, SpillFile
 from assay.results.number_ranges import common_range
 from assay.stats.intervals import Range
+
+MAX_NUMBER = sys.float_info.max  # a result file may have larger integers; of a check they are errors
 
 
 class Numbers:
@@ -39,6 +47,16 @@ def numbers_for(
     elif numbers.limits is not None and numbers.limits != limits:
         numbers.limits = None if limits is None else common_range(numbers.limits, limits)
     return numbers
+
+
+def numbers_in(results: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers of a check without `passed`, as a tally counts them: those of `response`, or of the results."""
+    response = results.get("response")
+    for name, value in (response if is_mapping(response) and response else results).items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_NUMBER:
+            continue
+        if isfinite(value):
+            yield name, float(value)
 
 
 class NumbersRecord(Struct, frozen=True, array_like=True):

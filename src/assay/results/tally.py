@@ -1,6 +1,5 @@
 """Running counts of a run: cases by status, and the outcomes of each check (FEP-29, FEP-30, FEP-46)."""
 
-import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
@@ -10,7 +9,7 @@ from msgspec import Struct, field
 
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
-from assay.results.check_numbers import Numbers, NumbersByName, NumbersRecord, numbers_for
+from assay.results.check_numbers import MAX_NUMBER, Numbers, NumbersByName, NumbersRecord, numbers_for
 from assay.results.columns import BLOCK, Column, SpillFile
 from assay.results.number_ranges import Ranges, common_ranges
 from assay.results.spending import NOTHING, Spending
@@ -26,7 +25,6 @@ from assay.results.statistics import (
 )
 from assay.stats.intervals import Rate
 
-MAX_NUMBER = sys.float_info.max  # a result file may have larger integers; of a check they are errors
 MAX_CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
 MAX_MESSAGE = 200  # characters of the message of the first error
 PACK_AFTER = 1_024  # cases and numbers before they go to columns; small runs never need a column

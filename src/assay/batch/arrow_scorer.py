@@ -1,0 +1,224 @@
+"""
+The scorer of `evaluate` as a function of Arrow batches.
+
+It is pickled as its checks and options; the plan is built where it is first used. So Spark, Dask, Ray Data and Daft can
+send it to their workers.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.api.arguments import check_arguments
+from assay.api.cases_from_rows import RowReader, check_map
+from assay.api.evaluate import context_at, with_one_input
+from assay.api.evaluation import Checks, execution_options, with_functions, with_short_forms
+from assay.backends.provider_config import ProviderPolicy
+from assay.batch.result_columns import BatchLayout, ResultColumns, arrow_schema
+from assay.checks.runner import ResultOptions
+from assay.errors import InvalidRequest, Problem
+from assay.extras import require
+from assay.fep.execution.execute import Execution, ExecutionOptions
+from assay.fep.planning.plan import Plan
+from assay.fep.planning.request import plan_of
+from assay.fep.planning.scorer import ScoredCase
+from assay.host import parts
+from assay.inputs.context import Context
+from assay.inputs.frames import columns_of, is_frame, rows_of
+from assay.inputs.input_digests import InputDigests
+from assay.protocol.json_types import kind_of
+from assay.results.slices import read_dimension
+from assay.results.tally import Tally
+from assay.settings import Settings, load
+
+_decode = msgspec.json.Decoder().decode
+PLACE = "contexts"
+NO_ID = (
+    "expected a column `id`, because a batch does not know the numbers of its rows; name one with"
+    ' columns={"id": COLUMN}'
+)
+
+
+class ScorerOptions(Struct, frozen=True):
+    """All that a scorer is made of. It crosses processes."""
+
+    checks: Any
+    columns: dict[str, str] | None
+    by: tuple[str, ...]
+    content: bool
+    skip_bad_rows: bool
+    tasks: int | None
+    timeout: float | None
+    concurrency: int | None
+    limits: Any  # of the process that made the scorer
+
+
+def scorer(
+    checks: Checks,
+    *,
+    columns: Mapping[str, str] | None = None,
+    by: str | Sequence[str] = (),
+    content: bool = False,
+    skip_bad_rows: bool = False,
+    tasks: int | None = None,
+    timeout: float | None = None,
+    concurrency: int | None = None,
+) -> "ArrowScorer":
+    """
+    A function that scores every row of a RecordBatch, a table or a data frame, and can be pickled.
+
+        score = assay.batch.scorer(checks, columns={"input": "question", "output": "answer"})
+        results = score(table)
+
+    A row has the case and its output, as for `evaluate`, and an id. `columns` names them as `map` of `evaluate` does.
+    The results are of the same kind as the rows and in their order: `id`, `trial`, `status`, `problem`, and in `checks`
+    a struct for each check. `by` adds the slices of each row; `content` adds the input, the output and the expected
+    value. Reasons and messages of errors may quote the output. A row that is not a case is refused; with
+    `skip_bad_rows` its status is `error`, and `problem` says why. `tasks` is the number of scorers that run at the same
+    time on all machines: judges and remote embedders need it, as each scorer takes its share of a provider's limits.
+    """
+    require("assay.batch", "tables", package="pyarrow")
+    check_arguments(by=by)
+    check_map(columns)
+    names = (by,) if isinstance(by, str) else tuple(by)
+    limits = load().limits
+    return ArrowScorer(
+        ScorerOptions(
+            checks, None if columns is None else dict(columns), names, content, skip_bad_rows, tasks, timeout,
+            concurrency, limits,
+        )
+    )  # fmt: skip
+
+
+class ArrowScorer:
+    """A scorer of Arrow batches. `schema` is that of its results."""
+
+    def __init__(self, options: ScorerOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()  # of checks that wait: their clients are closed after each batch
+        self._settings = msgspec.structs.replace(load(), limits=options.limits)
+        self._execution = execution_options(
+            self._settings, options.concurrency, options.timeout, None, fail_fast=False, skip_rest=False
+        )
+        self._plan = _plan(options, self._settings, self._execution)
+        shared = self._plan.shared
+        assert shared is not None
+        dimensions = [read_dimension(name) for name in options.by]
+        self._layout = BatchLayout(shared.labels, shared.ranges, dimensions, options.content)
+        self.schema: Any = arrow_schema(self._layout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrowScorer, (self._options,)
+
+    def __call__(self, batch: Any) -> Any:
+        """The results of a RecordBatch, a pyarrow table, or a data frame of pandas or polars, as the same kind."""
+        pa: Any = import_module("pyarrow")
+        if isinstance(batch, pa.RecordBatch):
+            return self._score(pa.Table.from_batches([batch]))
+        if not is_frame(batch):
+            message = f"expected a RecordBatch, a table or a data frame, got {kind_of(batch)}"
+            raise InvalidRequest(Problem("batch", message))
+        results = self._score(batch)
+        if isinstance(batch, pa.Table):
+            return pa.Table.from_batches([results])
+        if type(batch).__module__.startswith("polars"):
+            return import_module("polars").from_arrow(results)
+        index: Any = getattr(batch, "index", None)
+        return self.to_pandas(results).set_axis(index)
+
+    def to_pandas(self, results: Any = None) -> Any:
+        """Results as a data frame with Arrow's types; without an argument the empty one, such as for Dask's `meta`."""
+        pandas: Any = import_module("pandas")
+        empty = self.schema.empty_table()
+        return (empty if results is None else results).to_pandas(types_mapper=pandas.ArrowDtype)
+
+    def _score(self, frame: Any) -> Any:
+        rows = _Rows(frame, self._options, self._settings)
+        execution = Execution(self._plan, rows.contexts(), Tally(), self._execution)
+        scored: list[ScoredCase] = []
+        if self._plan.shared is not None and self._plan.shared.waits:
+            with self._lock:
+                self._run(execution, scored)
+        else:
+            self._run(execution, scored)
+        columns = ResultColumns(self._layout, [one.in_table(rows.table) for one in self._layout.dimensions])
+        cases = iter(scored)
+        for problems in rows.problems:
+            if problems is None:
+                columns.add_result(_decode(next(cases).line))
+            else:
+                columns.add_problems(problems)
+        return columns.record_batch(self.schema)
+
+    def _run(self, execution: Execution, scored: list[ScoredCase]) -> None:
+        scored.extend(execution.score_in_place())
+        if execution.is_complete:
+            return
+        from assay.concurrency.event_loop import run_to_end  # deferred import: asyncio, with TLS
+        from assay.fep.execution.stream import stream  # deferred import: the same
+
+        async def run() -> None:
+            try:
+                scored.extend([case async for case in stream(execution)])
+            finally:
+                await self._plan.services.close()
+
+        run_to_end(run)
+
+
+def _plan(options: ScorerOptions, settings: Settings, execution: ExecutionOptions) -> Plan:
+    """The plan of the checks, which are the same for all rows. Raises InvalidRequest."""
+    if options.tasks is not None and (type(options.tasks) is not int or options.tasks < 1):
+        raise InvalidRequest(Problem("tasks", f"expected a whole number above 0, got {options.tasks!r}"))
+    policy = ProviderPolicy(seconds=execution.seconds, share=options.tasks or 1)
+    services = parts.services(settings, policy)
+    checks, registry = with_functions(with_short_forms(options.checks), parts.registry(settings))
+    plan = plan_of(checks, registry, services, ResultOptions())
+    if plan.shared is None:
+        message = "expected one list of checks for all rows, because the schema of the results depends on it"
+        raise InvalidRequest(Problem("checks", message))
+    if options.tasks is None and services.providers is not None and services.providers.remote:
+        raise InvalidRequest(
+            Problem(
+                "tasks",
+                "expected the number of scorers that run at the same time on all machines, because a check asks a"
+                " remote model whose limits they share; got none",
+            )
+        )
+    return plan
+
+
+class _Rows:
+    """The rows of one batch as contexts. `problems` has an entry for each row that was read: None for a case."""
+
+    def __init__(self, frame: Any, options: ScorerOptions, settings: Settings) -> None:
+        names = columns_of(frame, PLACE)
+        self._frame, self._settings, self._skip = frame, settings, options.skip_bad_rows
+        self._reader = RowReader("context", options.columns or {}, PLACE, names)
+        self.table = self._reader.table
+        self.problems: list[Sequence[Problem] | None] = []
+        whole = "test_case" in names
+        if not whole and "id" not in (options.columns or {}) and not self._has_id():
+            raise InvalidRequest(Problem(PLACE, NO_ID))
+
+    def _has_id(self) -> bool:
+        return ["test_case", "id"] in self.table.values()
+
+    def contexts(self) -> Iterator[Context]:
+        inputs = InputDigests()
+        for at, cells in zip(count(), rows_of(self._frame, PLACE)):
+            try:
+                context = context_at(self._reader.read(cells, at), at, self._settings)
+                context = with_one_input(context, at, inputs)
+            except InvalidRequest as refusal:
+                if not self._skip:
+                    raise
+                self.problems.append(refusal.problems)
+                continue
+            self.problems.append(None)
+            yield context

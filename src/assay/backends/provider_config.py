@@ -11,13 +11,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.backends.models.transport import OPENAI
+from assay.backends.models.transport import base_url
 from assay.ports import CompletionRequest, Config, Embed, Model, Provider, Providers, Secret
 from assay.protocol.json_types import preview
 from assay.protocol.redaction import redact_text
 from assay.protocol.validation_messages import message_of, path_in
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
+REMOTE = ("openai_compatible", "anthropic")  # the kinds that are reached over the network
+KEYS = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}  # of the providers that a key alone defines
 FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
 
 
@@ -41,7 +46,7 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     """
     Parse a table, as changes to `base` if there is one. `${VARIABLES}` are not expanded.
 
-    A key is sent only to the URL it was configured for: another `base_url` drops the key of `base`.
+    A key is sent only to the URL it was configured for: another address drops the key of `base`.
     """
     for member in table:
         if member not in FIELDS:
@@ -58,18 +63,20 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     if base is None:
         return said
     told = {member: getattr(said, member) for member in table}
-    if said.base_url != base.base_url and "base_url" in told and "api_key" not in told:
-        told["api_key"] = None
-    return msgspec.structs.replace(base, **told)
+    changed = msgspec.structs.replace(base, **told)
+    if base_url(changed) != base_url(base) and "api_key" not in told:  # the kind changes it too
+        return msgspec.structs.replace(changed, api_key=None)
+    return changed
 
 
 def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
     """Expand its `${VARIABLES}` and check its URL."""
     key = provider.api_key and Secret(expand(provider.api_key.reveal(), environment, "api_key"))
     url = provider.base_url and expand(provider.base_url, environment, "base_url").rstrip("/")
-    if provider.kind == "openai_compatible":
-        _check_address(url or OPENAI)
-        if key is None and (url or OPENAI) == OPENAI:
+    if provider.kind in REMOTE:
+        published = base_url(msgspec.structs.replace(provider, base_url=None))
+        _check_address(url or published)
+        if key is None and (url or published) == published:
             raise InvalidProviderConfig(
                 "", f"provider {provider.name!r} has no key; {_advice(provider.name)}"
             )
@@ -111,7 +118,8 @@ def expand(text: str, environment: Mapping[str, str], member: str) -> str:
 
 def _advice(name: str) -> str:
     table = f"api_key under [providers.{name}] in assay.toml"
-    return f"set OPENAI_API_KEY, or {table}" if name == "openai" else f"set {table}"
+    variable = KEYS.get(name)
+    return f"set {variable}, or {table}" if variable else f"set {table}"
 
 
 def _secret(kind: type, value: Any) -> Any:

@@ -13,6 +13,7 @@ from assay.backends.embedders.openai_compatible import OpenAICompatibleEmbedder
 from assay.backends.embedders.wordllama import MODEL as WORDLLAMA
 from assay.backends.embedders.wordllama import NAMES as WORDLLAMA_NAMES
 from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
+from assay.backends.models.anthropic import AnthropicModel
 from assay.backends.models.cached import CachedModel, DiskCache
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.provider_client import ProviderClient, load_transport
@@ -88,11 +89,11 @@ class ConfiguredProviders:
         def choose() -> tuple[Embed, str]:
             provider, name, rest = self._choice("embedding", provider_config or {}, model_config or {})
             size = _dimensions(rest)
-            if provider.kind == "scripted":
-                raise _refusal(
-                    "provider_config",
-                    f"provider {provider.name!r} is scripted; it has no embeddings",
+            if provider.kind in ("scripted", "anthropic"):
+                reason = (
+                    "is scripted; it" if provider.kind == "scripted" else "is of the kind anthropic, which"
                 )
+                raise _refusal("provider_config", f"provider {provider.name!r} {reason} has no embeddings")
             if provider.kind == "wordllama":
                 _check_offline(provider.name, name, size)
             return partial(self._embedder(provider).embed, model=name, dimensions=size), name
@@ -174,6 +175,8 @@ class ConfiguredProviders:
         if found := self._of_class(purpose):
             return found[0]
         configured = [name for name in self.known if name != OFFLINE.name]
+        if len(configured) > 1:  # keys of the environment may be there for other programs
+            configured = [name for name in configured if name != "anthropic"]
         return configured[0] if len(configured) == 1 else None
 
     def _kind(self, name: str) -> str | None:
@@ -206,13 +209,14 @@ class ConfiguredProviders:
     def _no_provider(self, purpose: Purpose, name: str | None) -> InvalidRequest:
         there = ", ".join(self.known)
         if name is not None:
-            key = "; set OPENAI_API_KEY" if name == "openai" else ""
+            key = f"; set {provider_tables.KEYS[name]}" if name in provider_tables.KEYS else ""
             return _refusal("provider_config.provider_name", f"no provider {name!r}; there are {there}{key}")
         if len(self.known) > 1:
             return _refusal("provider_config", f"expected provider_name, one of {there}")
         return _refusal(
             "provider_config",
-            f"there is no provider for {'a judgement' if purpose == 'judge' else 'that model'}: set OPENAI_API_KEY, or"
+            f"there is no provider for {'a judgement' if purpose == 'judge' else 'that model'}: set OPENAI_API_KEY or"
+            " ANTHROPIC_API_KEY, or"
             f" [providers.NAME] and {purpose} under [models] in assay.toml",
         )
 
@@ -220,11 +224,15 @@ class ConfiguredProviders:
         model = self._models.get(provider)
         if model is None:
             scripted = provider.kind == "scripted"
-            model = ScriptedProvider(provider) if scripted else OpenAICompatibleModel(self._line(provider))
+            model = ScriptedProvider(provider) if scripted else self._remote_model(provider)
             model = MeteredModel(model, provider.name) if telemetry.on else model
             model = CachedModel(model, self._cache, provider) if self._cache and not scripted else model
             self._models[provider] = model
         return model
+
+    def _remote_model(self, provider: Provider) -> Model:
+        line = self._line(provider)
+        return AnthropicModel(line) if provider.kind == "anthropic" else OpenAICompatibleModel(line)
 
     def _embedder(self, provider: Provider) -> Embedder:
         embedder = self._embedders.get(provider)

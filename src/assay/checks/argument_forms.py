@@ -29,6 +29,20 @@ class Placeholder(NamedTuple):
     query: paths.Query | MalformedPath
 
 
+class MarkedText(str):
+    """A prompt whose first `fixed` characters are the same for all cases."""
+
+    __slots__ = ("fixed",)
+
+    def __new__(cls, text: str, fixed: int) -> Self:
+        made = super().__new__(cls, text)
+        made.fixed = fixed
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MarkedText, (str(self), self.fixed)
+
+
 class PromptTemplate:
     """
     Text parts and placeholders in alternation.
@@ -68,6 +82,11 @@ class PromptTemplate:
     def singular(self) -> bool:
         """Whether all paths are singular queries, which do not search."""
         return all(isinstance(part, str) or _singular(part.query) for part in self._parts)
+
+    @property
+    def fixed(self) -> int:
+        """The characters before the first placeholder."""
+        return len(self._parts[0]) if isinstance(self._parts[0], str) else 0
 
     def fill(self, document: Any, limits: Limits) -> str:
         """

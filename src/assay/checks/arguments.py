@@ -14,8 +14,8 @@ from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
 from assay import jsonpath as paths
-from assay.checks.argument_forms import PromptTemplate, display_value, is_check_value, unwrap
-from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
+from assay.checks.argument_forms import MarkedText, PromptTemplate, display_value, is_check_value, unwrap
+from assay.checks.checker import Checker, InvalidArgument, Nodes, Text, as_text
 from assay.checks.missing_parts import require_recorded
 from assay.checks.registry import Registry
 from assay.concurrency.loop_budget import spend
@@ -30,7 +30,6 @@ from assay.errors import (
     ValueFault,
 )
 from assay.ports import Limits, Services
-from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_finite, is_list, is_object
 from assay.protocol.json_types import preview as shown_value
@@ -50,6 +49,7 @@ class Field(NamedTuple):
     literal: bool  # opaque or a template: never a path
     secrets: bool  # it may hold secrets, which results do not show
     hidden: bool  # results do not show it: the case itself
+    marked: bool  # a prompt that knows its fixed part
     required: bool
 
 
@@ -301,7 +301,7 @@ def _select(path: PathArgument, query: paths.Query, values: list[Any]) -> Any:
 
 def build(bound: BoundCheck, values: Mapping[str, Any]) -> Checker:
     """Build the check with all its arguments. Raises ValueFault for a value of the wrong type."""
-    typed = {path.field.attribute: convert(path.field, values[path.field.name]) for path in bound.paths}
+    typed = {path.field.attribute: _typed(path, values[path.field.name]) for path in bound.paths}
     try:
         return bound.checker(**bound.literals, **typed)
     except (ValueError, TypeError) as wrong:
@@ -309,6 +309,13 @@ def build(bound: BoundCheck, values: Mapping[str, Any]) -> Checker:
     except Exception as surprise:  # __post_init__ is foreign code
         kind = type(surprise).__name__
         raise ForeignFault(f"{bound.checker.type} failed with {kind}: {surprise}") from surprise
+
+
+def _typed(path: PathArgument, value: Any) -> Any:
+    typed = convert(path.field, value)
+    if path.field.marked and isinstance(path.query, PromptTemplate):
+        return MarkedText(typed, path.query.fixed)
+    return typed
 
 
 def convert(field: Field, value: Any) -> Any:
@@ -323,15 +330,6 @@ def convert(field: Field, value: Any) -> Any:
         raise ValueFault(f"{field.name}: {message}" + (f" at `{place}`" if place else "")) from None
     except RecursionError:
         raise ValueFault(f"{field.name}: nested too deeply to be compared") from None
-
-
-def as_text(value: Any) -> Text:
-    """The text of a value: a string stays, others become canonical JSON. ValueError for null (FEP-19)."""
-    if isinstance(value, str):
-        return Text(value)
-    if value is None:
-        raise ValueError("expected a text or a value that can be written as text")
-    return Canonical(canonical(value), value)
 
 
 @lru_cache(maxsize=512)
@@ -360,6 +358,7 @@ def _field(described_field: inspect.Field, info: FieldInfo) -> Field:
         literal=bool(extra.get("literal")),
         secrets=bool(extra.get("secrets")),
         hidden=bool(extra.get("hidden")),
+        marked=bool(extra.get("marked")),
         required=described_field.required,
     )
 

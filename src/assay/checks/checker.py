@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
+from assay.protocol.canonical import canonical
 
 Answer = Mapping[str, Any]
 Run = Callable[..., Any]
@@ -49,6 +50,15 @@ class Canonical(Text):
         return Canonical, (str(self), self.value)
 
 
+def as_text(value: Any) -> Text:
+    """The text of a value: a string stays, others become canonical JSON. ValueError for null (FEP-19)."""
+    if isinstance(value, str):
+        return Text(value)
+    if value is None:
+        raise ValueError("expected a text or a value that can be written as text")
+    return Canonical(canonical(value), value)
+
+
 class Nodes(list[Any]):
     """The values of all nodes that a path finds; the list may be empty. For checks that test whether a value exists."""
 
@@ -61,6 +71,9 @@ Schema = Annotated[dict[str, Any], Meta(extra={"literal": True})]  # a JSON Sche
 Template = Annotated[
     str, Meta(extra={"literal": True, "template": True})
 ]  # a prompt: paths only inside {{…}}
+Prompt = Annotated[  # a template whose text up to its first placeholder is marked: a provider may cache it
+    str, Meta(extra={"literal": True, "template": True, "marked": True})
+]
 Number = int | float  # JSON numbers only: msgspec takes no strings and no bools here (FEP-23)
 Phrase = Annotated[str, Meta(min_length=1)]
 

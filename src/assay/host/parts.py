@@ -70,7 +70,7 @@ def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache:
 def providers(
     settings: Settings, policy: ProviderPolicy, *, cache: bool = False, environment: Environment = None
 ) -> Providers:
-    """The providers of the settings; OPENAI_API_KEY or OPENAI_BASE_URL in the environment adds `openai`."""
+    """The providers of the settings; keys in the environment add `openai` and `anthropic`."""
     from assay.backends.models.cached import DiskCache  # deferred import
     from assay.backends.providers import ConfiguredProviders  # deferred import: most runs call no model
 
@@ -80,6 +80,10 @@ def providers(
     if key or url:
         openai = Provider(name="openai", base_url=url or None, api_key=Secret(key) if key else None)
         configured.setdefault("openai", openai)
+    if key := environment.get("ANTHROPIC_API_KEY"):
+        url = environment.get("ANTHROPIC_BASE_URL")
+        anthropic = Provider(name="anthropic", kind="anthropic", base_url=url or None, api_key=Secret(key))
+        configured.setdefault("anthropic", anthropic)
     disk = DiskCache(Path(settings.home) / "cache") if cache else None
     return ConfiguredProviders(
         configured, settings.models, environment=environment, policy=policy, cache=disk

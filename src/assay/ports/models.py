@@ -36,6 +36,8 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
 
     input: Annotated[float, msgspec.Meta(ge=0)]
     output: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    cache_read: Annotated[float, msgspec.Meta(ge=0)] | None = None  # None: as other input
+    cache_write: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -45,8 +47,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One configured provider (`[providers.NAME]`, FEP-39)."""
 
     name: str
-    kind: Literal["openai_compatible", "wordllama", "scripted"] = "openai_compatible"
-    base_url: str | None = None  # None: OpenAI's
+    kind: Literal["openai_compatible", "anthropic", "wordllama", "scripted"] = "openai_compatible"
+    base_url: str | None = None  # None: that of OpenAI, or of Anthropic
     api_key: Secret | None = None
     timeout: Positive = 60.0  # seconds for one attempt
     deadline: Positive = 180.0  # seconds for one call: all attempts and waits, without the time in the queue

@@ -24,6 +24,7 @@ class Message(msgspec.Struct, frozen=True):
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    fixed: int = 0  # characters at its beginning that are the same for all cases: a provider may cache them
 
 
 # Parameters that `CompletionRequest` sets itself, or that would return something other than one completion.
@@ -69,6 +70,8 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     structured: bool = False  # the endpoint enforced the schema
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None  # of the input, from the provider's cache; None: it does not say
+    cache_write_tokens: int | None = None
     cost_usd: float | None = None
     saved_usd: float | None = None
     seconds: float = 0.0

@@ -94,7 +94,7 @@ def test_the_provider_and_model_of_a_check(provider_config, model_config, provid
         ([LOCAL], {"provider_name": "wordllama"}, {"model": "m"}, "provider_config", "has only embeddings; it cannot judge"),
         ([LOCAL], {"provider_name": 5}, {"model": "m"}, "provider_config.provider_name", "expected a name"),
         ([LOCAL], {"base_urls": "x"}, {"model": "m"}, "provider_config.base_urls", "no such setting of a provider; there are kind, base_url"),
-        ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "expected one of openai_compatible, scripted, wordllama, got 'gemini'"),
+        ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "expected one of anthropic, openai_compatible, scripted, wordllama, got 'gemini'"),
         ([LOCAL], {"kind": "sk-0123456789abcdefgh"}, {"model": "m"}, "provider_config.kind", "got '[REDACTED:openai-key]'"),
         ([LOCAL], {"timeout": "soon"}, {"model": "m"}, "provider_config.timeout", "expected a number"),
         ([LOCAL], {"timeout": 0}, {"model": "m"}, "provider_config.timeout", "> 0"),
@@ -151,6 +151,19 @@ def test_a_key_goes_only_to_the_address_it_was_configured_for():
         providers(LOCAL), {"provider_name": "local", "base_url": LOCAL.base_url}, {"model": "m"}
     )
     assert found.api_key == LOCAL.api_key
+    claude = Provider(name="claude", kind="anthropic", api_key=Secret(CANARY))
+    with pytest.raises(InvalidRequest, match="has no key"):  # another kind is another address
+        providers(claude).model({"provider_name": "claude", "kind": "openai_compatible"}, {"model": "m"})
+
+
+def test_a_key_of_anthropic_in_the_environment_changes_no_default():
+    openai = Provider(name="openai", api_key=Secret(CANARY))
+    claude = Provider(name="anthropic", kind="anthropic", api_key=Secret(CANARY))
+    assert chosen(providers(claude), None, {"model": "m"})[0].name == "anthropic"
+    assert chosen(providers(openai, claude), None, {"model": "m"})[0].name == "openai"
+    assert chosen(providers(openai, claude), None, {"model": "anthropic:m"})[0].name == "anthropic"
+    with pytest.raises(InvalidRequest, match="of the kind anthropic, which has no embeddings"):
+        providers(claude).embedding({"provider_name": "anthropic"}, {"model": "m"})
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # also by itself
+from support.models.anthropic_replies import message, messages_of
 
 DIMENSIONS = 32
 
@@ -80,6 +84,8 @@ class Call:
     async def ok(self) -> None:
         if self.seen.path.endswith("/embeddings"):
             await self.send(200, embeddings(self.seen.body))
+        elif self.seen.path.endswith("/messages"):
+            await self.send(200, message(self.seen.body, self.answer(self.seen.body)))
         elif self.seen.path.endswith("/chat/completions"):
             answer = self.answer(self.seen.body)
             await self.say(answer if isinstance(answer, str) else json.dumps(answer))
@@ -226,7 +232,8 @@ async def echo(call: Call) -> None:
 
 async def leak(call: Call) -> None:
     """Fails with the key in its message, whole and in part."""
-    key = call.seen.headers.get("authorization", "").removeprefix("Bearer ")
+    sent = call.seen.headers
+    key = sent.get("x-api-key") or sent.get("authorization", "").removeprefix("Bearer ")
     await call.fail(int(call.argument), f"key {key} is wrong; it began with '{key[:12]}***'")
 
 
@@ -332,6 +339,16 @@ STEPS: dict[str, Step] = {
     "misused": using({"prompt_tokens": -5, "completion_tokens": "many"}),
 }
 
+
+def replying(**parts: Any) -> Step:
+    async def say(call: Call) -> None:
+        body = call.seen.body
+        await call.send(200, message(body, call.answer(body)) | parts)
+
+    return say
+
+
+OF_MESSAGES: dict[str, Step] = {name: replying(**parts) for name, parts in messages_of().items()}
 OF_EMBEDDINGS: dict[str, Step] = {"reversed": backwards, "short": short, "ragged": ragged}
 
 
@@ -356,9 +373,12 @@ def fitting(body: dict[str, Any]) -> Any:
     """A reply that fits the schema asked for, be it in `response_format` or in the prompt."""
     if asked := body.get("response_format"):
         return instance(asked["json_schema"]["schema"])
+    if reply := next((one for one in body.get("tools", ()) if one.get("name") == "reply"), None):
+        return instance(reply["input_schema"])
     first = body["messages"][0]
-    if first["role"] == "system" and "JSON Schema" in first["content"]:
-        return instance(json.loads(first["content"].splitlines()[-1]))
+    system = body.get("system") or (first["content"] if first["role"] == "system" else "")
+    if "JSON Schema" in system:
+        return instance(json.loads(system.splitlines()[-1]))
     return "yes"
 
 
@@ -469,7 +489,8 @@ class ProviderServer:
             if name.isdigit():
                 await call.fail(int(name), f"no: {name}", {"Retry-After": argument} if argument else None)
             else:
-                await (STEPS | OF_EMBEDDINGS).get(name, ok)(call)
+                steps = STEPS | OF_EMBEDDINGS | (OF_MESSAGES if seen.path.endswith("/messages") else {})
+                await steps.get(name, ok)(call)
         finally:
             self._out -= 1
 

@@ -116,6 +116,8 @@ class OpenAICompatibleModel:
     What comes back is reported, not judged: whether `value` fits the schema is the check's to say.
     """
 
+    path = PATH
+
     def __init__(self, line: ProviderClient) -> None:
         need_prices(line.provider)
         self._line = line
@@ -123,43 +125,47 @@ class OpenAICompatibleModel:
         self._unsupported: set[tuple[str, str]] = set()
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        if taken := RESERVED_PARAMETERS & request.parameters.keys():
-            raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
         timeout = self._line.provider.deadline if request.timeout is None else request.timeout
-        if not self._may_structure(request):
-            return self._read(
-                request, await self._line.post(PATH, request_body(request, structured=False), timeout=timeout)
+        if not self.structures(request):
+            return self.read(
+                request, await self._line.post(PATH, self.encode(request, structured=False), timeout=timeout)
             )
         try:
-            delivered = await self._line.post(PATH, request_body(request, structured=True), timeout=timeout)
+            delivered = await self._line.post(PATH, self.encode(request, structured=True), timeout=timeout)
         except Rejected as rejected:
             if not rejected.schema:
                 raise
             refusal = rejected
         else:
-            return self._read(request, delivered, structured=True)
+            return self.read(request, delivered, structured=True)
         if len(self._unsupported) >= REMEMBERED:
             self._unsupported.clear()
         self._unsupported.add(_memory(request))
         again = await self._line.post(
-            PATH, request_body(request, structured=False), timeout=timeout - refusal.seconds
+            PATH, self.encode(request, structured=False), timeout=timeout - refusal.seconds
         )
-        return self._read(request, again, earlier=refusal)
+        return self.read(request, again, earlier=refusal)
 
     async def close(self) -> None:
         await self._line.close()
 
-    def _may_structure(self, ask: CompletionRequest) -> bool:
+    def encode(self, ask: CompletionRequest, *, structured: bool) -> bytes:
+        if taken := RESERVED_PARAMETERS & ask.parameters.keys():
+            raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
+        return request_body(ask, structured=structured)
+
+    def structures(self, ask: CompletionRequest) -> bool:
         if ask.schema is None or not self._line.provider.structured:
             return False
         return not self._unsupported or _memory(ask) not in self._unsupported
 
-    def _read(
+    def read(
         self,
         ask: CompletionRequest,
         response: ProviderResponse,
         *,
         structured: bool = False,
+        batch: bool = False,
         earlier: Rejected | None = None,
     ) -> Completion:
         provider = self._line.provider
@@ -182,14 +188,18 @@ class OpenAICompatibleModel:
             problem=without_key(problem, hidden),
             finish_reason=without_key(choice.finish_reason, hidden) or "unknown",
             refusal=without_key(choice.message.refusal, hidden) or None,
-            tool_calls=_without_key(calls, hidden),
+            tool_calls=scrub_calls(calls, hidden),
             structured=structured,
             model=without_key(completion.model, hidden) or ask.model,
             provider=provider.name,
             input_tokens=usage.input,
             output_tokens=usage.output,
+            cache_read_tokens=usage.cached,
             cost_usd=cost(
-                provider, (completion.model, ask.model) if completion.model else (ask.model,), usage
+                provider,
+                (completion.model, ask.model) if completion.model else (ask.model,),
+                usage,
+                batch=batch,
             ),
             seconds=response.seconds + (earlier.seconds if earlier else 0.0),
             attempts=response.attempts + (earlier.attempts if earlier else 0),
@@ -204,7 +214,7 @@ def request_body(ask: CompletionRequest, *, structured: bool) -> bytes:
         asked = {"name": "reply", "schema": ask.schema, "strict": is_strict(ask.schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": asked}
     elif ask.schema is not None:
-        messages = _with_schema(messages, ask.schema)
+        messages = schema_in_prompt(messages, ask.schema)
     if ask.tools:
         names = ToolNames(ask.tools)
         body["tools"] = tool_definitions(ask.tools, names)
@@ -230,13 +240,13 @@ def is_strict(schema: object) -> bool:
     return all(map(is_strict, below))
 
 
-def _without_key(calls: tuple[ToolCall, ...], key: str) -> tuple[ToolCall, ...]:
+def scrub_calls(calls: tuple[ToolCall, ...], key: str) -> tuple[ToolCall, ...]:
     if not key:
         return calls
     return tuple(msgspec.convert(without_key(msgspec.to_builtins(call), key), ToolCall) for call in calls)
 
 
-def _with_schema(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
+def schema_in_prompt(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
     """Put the schema into the system message, before any content of an output."""
     text = IN_PROMPT + json.dumps(schema)
     if messages and messages[0].role == "system":
@@ -295,9 +305,8 @@ def _usage(raw: msgspec.Raw) -> TokenCounts:
     if used is None:
         return TokenCounts()
     details = used.prompt_tokens_details
-    return TokenCounts(
-        used.prompt_tokens, used.completion_tokens, (details.cached_tokens if details else None) or 0
-    )
+    cached = details.cached_tokens if details else None
+    return TokenCounts(used.prompt_tokens, used.completion_tokens, cached)
 
 
 def _text(content: str | list[_Piece] | None) -> str:

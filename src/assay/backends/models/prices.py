@@ -5,18 +5,23 @@ from functools import cache, lru_cache
 
 import msgspec
 
-from assay.backends.models.transport import OPENAI
+from assay.backends.models.transport import base_url
 from assay.cache import memoize
 from assay.extras import missing_packages, require
 from assay.ports import Prices, Provider
 
+BATCH_SHARE = 0.5  # of the price of a single call: what OpenAI and Anthropic publish for their batches
+
 
 class TokenCounts(msgspec.Struct, frozen=True):
-    """Input tokens, output tokens, and the input tokens that the provider read from its own cache."""
+    """
+    Input tokens, output tokens, and those of the input that the provider read from its own cache or wrote to it.
+    """
 
     input: int | None = None
     output: int | None = None
-    cached: int = 0
+    cached: int | None = None
+    cache_writes: int | None = None
 
 
 def need_prices(provider: Provider) -> None:
@@ -25,15 +30,18 @@ def need_prices(provider: Provider) -> None:
         require("the price of a model", "judges", package="genai-prices")
 
 
-def cost(provider: Provider, models: tuple[str, ...], usage: TokenCounts) -> float | None:
+def cost(
+    provider: Provider, models: tuple[str, ...], usage: TokenCounts, *, batch: bool = False
+) -> float | None:
     """US dollars, by the first of the models that has a price: the one that answered, then the requested one."""
     if usage.input is None or usage.output is None:
         return None
+    share = BATCH_SHARE if batch else 1.0
     if provider.prices is not None:
-        return _configured_price(provider.prices, usage.input, usage.output)
-    where = provider.base_url or OPENAI
+        return _configured_price(provider.prices, usage) * share
+    where = base_url(provider)
     priced = next((model for model in models if _has_price(model, where)), None)
-    return None if priced is None else _published_price(priced, where, usage)
+    return None if priced is None else _published_price(priced, where, usage) * share
 
 
 def _published_price(model: str, provider_url: str, usage: TokenCounts) -> float:
@@ -43,7 +51,10 @@ def _published_price(model: str, provider_url: str, usage: TokenCounts) -> float
 
     read = usage.input or 0
     counted = Counted(
-        input_tokens=read, output_tokens=usage.output or 0, cache_read_tokens=min(usage.cached, read)
+        input_tokens=read,
+        output_tokens=usage.output or 0,
+        cache_read_tokens=(cached := min(usage.cached or 0, read)),
+        cache_write_tokens=min(usage.cache_writes or 0, read - cached),
     )
     return float(calc_price(counted, model, provider_api_url=provider_url).total_price)
 
@@ -99,9 +110,14 @@ def _has_price(model: str, provider_url: str) -> bool:
     return True
 
 
-def _configured_price(prices: Prices, input_tokens: int, output_tokens: int) -> float:
-    million = Decimal(1_000_000)
-    return float(
-        Decimal(str(prices.input)) * input_tokens / million
-        + Decimal(str(prices.output)) * output_tokens / million
+def _configured_price(prices: Prices, usage: TokenCounts) -> float:
+    """Tokens of the provider's cache cost what other input costs, unless the prices say otherwise."""
+    read = min(usage.cached or 0, usage.input or 0)
+    written = min(usage.cache_writes or 0, (usage.input or 0) - read)
+    parts = (
+        (prices.input, (usage.input or 0) - read - written),
+        (prices.input if prices.cache_read is None else prices.cache_read, read),
+        (prices.input if prices.cache_write is None else prices.cache_write, written),
+        (prices.output, usage.output or 0),
     )
+    return float(sum(Decimal(str(price)) * tokens / 1_000_000 for price, tokens in parts))

@@ -12,12 +12,12 @@ import msgspec
 
 from assay.backends.models.key_scrubbing import scrub
 from assay.backends.models.transport import (
-    OPENAI,
     ConnectionLost,
     HttpAnswer,
     Outcome,
     TimedOut,
     TooLargeReply,
+    base_url,
 )
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Provider
@@ -79,7 +79,7 @@ def queue_timeout_fault(provider: Provider) -> Fault:
 
 def address(provider: Provider) -> str:
     """Its base URL without user, password or query."""
-    parts = urlsplit(provider.base_url or OPENAI)
+    parts = urlsplit(base_url(provider))
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
@@ -88,7 +88,7 @@ def unwrap_error(answer: HttpAnswer) -> HttpAnswer:
     if not (answer.ok and b'"error"' in answer.body[:1024]):
         return answer
     match _read(answer.body):
-        case {"choices": _} | {"data": _}:
+        case {"choices": _} | {"data": _} | {"content": _}:
             return answer
         case {"error": {"code": int(code)}} if 400 <= code < 600:
             return HttpAnswer(code, answer.headers, answer.body)

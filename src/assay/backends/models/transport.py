@@ -7,7 +7,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from assay.ports import Provider
+
 OPENAI = "https://api.openai.com/v1"
+ANTHROPIC = "https://api.anthropic.com/v1"
+ANTHROPIC_VERSION = "2023-06-01"  # of the protocol
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
@@ -49,6 +53,19 @@ class Transport(Protocol):
     async def send(self, path: str, body: bytes) -> Outcome: ...
 
     async def close(self) -> None: ...
+
+
+def base_url(provider: Provider) -> str:
+    """The address of a provider, up to `/v1`."""
+    return (provider.base_url or (ANTHROPIC if provider.kind == "anthropic" else OPENAI)).rstrip("/")
+
+
+def credentials(provider: Provider) -> dict[str, str]:
+    """The headers of a request that its protocol demands."""
+    key = provider.api_key.reveal() if provider.api_key else ""
+    if provider.kind == "anthropic":
+        return {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def proxy_of(address: str) -> str | None:

@@ -12,11 +12,12 @@ from aiohttp.tracing import Trace
 from yarl import URL
 
 from assay.backends.models.transport import (
-    OPENAI,
     ConnectionLost,
     HttpAnswer,
     Outcome,
     TooLargeReply,
+    base_url,
+    credentials,
     proxy_of,
 )
 from assay.ports import Provider
@@ -52,16 +53,15 @@ class AiohttpTransport:
 
     def __init__(self, provider: Provider, max_bytes: int) -> None:
         self._limit = max_bytes
-        self._base = (provider.base_url or OPENAI).rstrip("/")
+        self._base = base_url(provider)
         self._urls: dict[str, URL] = {}  # parsed once: there are two of them
         headers = {
             "User-Agent": "assay",
             "Content-Type": "application/json",
             "Accept": "application/json",
             "Accept-Encoding": "identity",
+            **credentials(provider),
         }
-        if provider.api_key:
-            headers["Authorization"] = f"Bearer {provider.api_key.reveal()}"
         # it reads SSL_CERT_FILE now
         tls = ssl.create_default_context() if self._base.startswith("https:") else True
         self._session = aiohttp.ClientSession(

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from assay.checks.checker import Answer, Checker, Opaque, closed_object
 from assay.checks.standard.judge_panel import JudgePanel, require_majority
-from assay.checks.standard.llm_judge import LlmJudge, material_block
+from assay.checks.standard.llm_judge import LlmJudge, judge_prompt
 from assay.checks.standard.model_usage import ModelUsage
 from assay.errors import Fault
 from assay.ports import Completion, Services
@@ -90,7 +90,7 @@ class ReadyJudge(Checker, kw_only=True):
     def asks(self, material: Mapping[str, Any]) -> PromptJudge:
         """The question: the fixed part first, so that a provider can cache it, then the content."""
         return PromptJudge(
-            prompt=f"{DATA}\n\n{self.question}\n\n{material_block(material)}",
+            prompt=judge_prompt(f"{DATA}\n\n{self.question}", material),
             response_format=self.response_format(),
             provider_config=self.provider_config,
             model_config=self.model_config,

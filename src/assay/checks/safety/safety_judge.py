@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from assay.checks.checker import Answer, Opaque, closed_object
 from assay.checks.safety.detector import SEVERITIES, SafetyCheck, Severity
 from assay.checks.standard.judge_panel import JudgePanel, require_majority
-from assay.checks.standard.llm_judge import LlmJudge, material_block
+from assay.checks.standard.llm_judge import LlmJudge, judge_prompt
 from assay.ports import Completion, Services
 from assay.ports.config import SafetyKind
 from assay.protocol.json_types import is_object
@@ -136,7 +136,7 @@ class SafetyJudge(SafetyCheck):
     async def run(self, services: Services) -> Answer:
         kinds: list[SafetyKind] = [kind for kind in KINDS if not self.kinds or kind in self.kinds]
         judge = _VerdictJudge(
-            prompt=f"{_instructions(kinds)}\n\n{material_block(self._material())}",
+            prompt=judge_prompt(_instructions(kinds), self._material()),
             response_format=_response_format(kinds),
             provider_config=self.provider_config,
             model_config=self.model_config,

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template, closed_object
+from assay.checks.argument_forms import MarkedText
+from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Prompt, Schema, closed_object
 from assay.checks.schema_validator import validator_for
 from assay.checks.standard.judge_panel import JudgePanel, combine, shuffled
 from assay.checks.standard.model_usage import ModelUsage, or_none, providers_of
@@ -46,7 +47,7 @@ class LlmJudge(Checker):
         }
     )
 
-    prompt: Template
+    prompt: Prompt
     response_format: Schema
     provider_config: Opaque | UnsetType = UNSET
     model_config: Opaque | UnsetType = UNSET
@@ -72,7 +73,7 @@ class LlmJudge(Checker):
         schema = with_reasoning(self.response_format)
         request = msgspec.structs.replace(
             chosen,
-            messages=(Message("user", self.prompt),),
+            messages=(self._message(),),
             schema=schema,
             check_version=self.version,
             repeat=self._repeat(services),
@@ -95,7 +96,7 @@ class LlmJudge(Checker):
             )
             request = msgspec.structs.replace(
                 chosen,
-                messages=(Message("user", self.prompt),),
+                messages=(self._message(),),
                 schema=shuffled(schema, panel, self.prompt, at),
                 check_version=self.version,
                 repeat=repeat * panel.size + before,
@@ -173,11 +174,15 @@ class LlmJudge(Checker):
     def _accepts(self, reply: Completion, *, reasoning_added: bool) -> bool:
         return self._read(reply, reasoning_added=reasoning_added)[2] is None
 
+    def _message(self) -> Message:
+        fixed = self.prompt.fixed if isinstance(self.prompt, MarkedText) else 0
+        return Message("user", str(self.prompt), fixed=fixed)
+
     def _repeat(self, services: Services) -> int:
         if services.repeats is None:
             return 0
         configured = [or_none(self.provider_config), or_none(self.model_config)]
-        return services.repeats.of(msgspec.json.encode([self.prompt, self.response_format, configured]))
+        return services.repeats.of(msgspec.json.encode([str(self.prompt), self.response_format, configured]))
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
@@ -210,6 +215,11 @@ def material_block(parts: Mapping[str, Any]) -> str:
     """
     text = msgspec.json.encode(parts).decode().replace("<", "\\u003c").replace(">", "\\u003e")
     return f"<material>\n{text}\n</material>"
+
+
+def judge_prompt(instructions: str, material: Mapping[str, Any]) -> MarkedText:
+    """The fixed part first, so that a provider can cache it, then the content of the case."""
+    return MarkedText(f"{instructions}\n\n{material_block(material)}", len(instructions))
 
 
 def _member_config(config: Mapping[str, Any] | None, name: str | None) -> Mapping[str, Any] | None:

@@ -58,6 +58,7 @@ class ModelUsage:
             "tokens_used": _sum([input_tokens, output_tokens]),
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
+            **_cache_tokens(replies),
             "response_time_ms": round(self.seconds * 1000, 3),
             "attempts": sum(reply.attempts for reply in replies),
             "structured": last.structured,
@@ -86,6 +87,14 @@ def embedding_metadata(embeddings: Embeddings, model: str) -> dict[str, Any]:
         "cached": embeddings.cached,
     }
     return metadata | ({"saved_usd": embeddings.saved_usd} if embeddings.cached else {})
+
+
+def _cache_tokens(replies: list[Completion]) -> dict[str, int]:
+    """The tokens of the input that a provider read from its cache and wrote to it, if it says so."""
+    read = [one.cache_read_tokens for one in replies if one.cache_read_tokens is not None]
+    written = [one.cache_write_tokens for one in replies if one.cache_write_tokens is not None]
+    parts = {"cache_read_tokens": read, "cache_write_tokens": written}
+    return {name: sum(tokens) for name, tokens in parts.items() if tokens}
 
 
 def _sum(parts: list[Any]) -> Any:

@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 from assay.backends.models.provider_faults import address
-from assay.backends.provider_config import VARIABLE, ProviderPolicy
+from assay.backends.provider_config import REMOTE, VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.console.console import echo_json, echo_rows
 from assay.errors import Fault, InvalidRequest, Refusal
@@ -59,7 +59,7 @@ def list_providers(*, json: bool) -> None:
         ProviderInfo(
             provider.name,
             provider.kind,
-            address(provider) if provider.kind == "openai_compatible" else "offline",
+            address(provider) if provider.kind in REMOTE else "offline",
             _key(provider),
             {
                 name: model

@@ -96,8 +96,8 @@ Runs keep what they need: they can be shown, exported and resumed.
 \b
     assay providers check
 
-They are [providers.NAME] and [models] in assay.toml, and `openai` if OPENAI_API_KEY is set. A provider without a model
-under [models] is not checked.
+They are [providers.NAME] and [models] in assay.toml, `openai` if OPENAI_API_KEY is set, and `anthropic` if
+ANTHROPIC_API_KEY is set. A provider without a model under [models] is not checked.
 """,
     "providers list": """List the providers and their models.
 

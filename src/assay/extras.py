@@ -8,6 +8,12 @@ DISTRIBUTION = "openassay"  # on a package registry; the import and the command 
 
 EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.toml, and the module of each
     "agents": {"aiohttp": "aiohttp", "mcp": "mcp"},
+    "cluster": {
+        "ddsketch": "ddsketch",
+        "distributed": "distributed",
+        "fsspec": "fsspec",
+        "pyarrow": "pyarrow",
+    },
     "compare": {"numpy": "numpy", "scipy": "scipy"},
     "grpc": {
         "grpcio": "grpc",

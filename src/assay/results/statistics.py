@@ -82,14 +82,14 @@ def statistics_of(answers: Sequence[tuple[Labels, Column]], numbers: NumberColum
             counts = Counter[int](chain.from_iterable(column.values()))
             if len(counts) <= FEW:
                 return _statistics_of_few(labels, frozenset(counts.items()))
-    counted = _OutcomeCounts([labels for labels, _ in answers])
+    counted = OutcomeCounts([labels for labels, _ in answers])
     counted.add_columns([column for _, column in answers])
     return counted.measured(numbers)
 
 
 def pass_rate_of(answers: Sequence[tuple[Labels, Column]], chosen: Collection[str]) -> Rate | None:
     """The pass rate of some checks together: one share a case, over all answers of these checks."""
-    counted = _OutcomeCounts([labels for labels, _ in answers], chosen)
+    counted = OutcomeCounts([labels for labels, _ in answers], chosen)
     counted.add_columns([column for _, column in answers])
     return counted.pass_rate
 
@@ -103,7 +103,7 @@ def few_statistics(labels: Labels, codes: tuple[int, ...]) -> Measured:
 @lru_cache(maxsize=1_024)
 def _statistics_of_few(labels: Labels, outcomes: frozenset[tuple[int, int]]) -> Measured:
     """The statistics of distinct cases, from the number of cases with each code; cached."""
-    counted = _OutcomeCounts([labels])
+    counted = OutcomeCounts([labels])
     counted.add_unrepeated(Counter(dict(outcomes)))
     return counted.measured({})
 
@@ -117,7 +117,7 @@ def _groups(part: Sequence[Pairs]) -> Counter[Group]:
     return Counter(tuple(sorted(outcomes)) for outcomes in by_id.values())
 
 
-class _OutcomeCounts:
+class OutcomeCounts:
     """
     Counts cases by (passed, answers): over all checks, for each check, and over repeats that passed all checks.
 
@@ -208,19 +208,34 @@ class _OutcomeCounts:
         key = outcome, results
         self._outcomes[key] = self._outcomes.get(key, 0) + cases
 
-    def measured(self, numbers: NumberColumns) -> Measured:
-        return Measured(self._statistics(numbers), self._outcomes)
+    @property
+    def outcomes(self) -> Outcomes:
+        return self._outcomes
 
-    def _statistics(self, numbers: NumberColumns) -> Statistics | None:
+    def add(self, other: "OutcomeCounts") -> None:
+        """Add the counts of other cases of the same checks."""
+        pairs = ((self._all, other._all), (self._trials, other._trials), (self._cases, other._cases))
+        of_checks = ((self._checks[label], counts) for label, counts in other._checks.items())
+        for here, there in chain(pairs, of_checks):
+            for share, cases in there.items():
+                here[share] += cases
+        for (outcome, results), cases in other._outcomes.items():
+            self._count(outcome, results, cases)
+
+    def measured(self, numbers: NumberColumns) -> Measured:
         means: dict[str, dict[str, Mean]] = {}
         for (label, name), (column, declared) in numbers.items():
             if column.count:
                 values = _MeanFold(column)
                 limits = declared or (score_range(values) if name == SCORE else None)
                 means.setdefault(label, {})[name] = mean_of(values, column.count, limits)
+        return Measured(self.statistics(means), self._outcomes)
+
+    def statistics(self, means: Mapping[str, Mapping[str, Mean]]) -> Statistics | None:
+        """The rates, with these means of each check by their names; None if no check has an answer."""
         checks: dict[str, CheckStatistics] = {}
         for label in dict.fromkeys([*self._checks, *means]):
-            check = CheckStatistics(_rate(self._checks.get(label, {})), means.get(label, {}))
+            check = CheckStatistics(_rate(self._checks.get(label, {})), dict(means.get(label, {})))
             if check.pass_rate or check.means:
                 checks[label] = check
         if not checks:

@@ -82,22 +82,28 @@ def count_values(
     never shrinks.
     """
     counts = Counter[float]()
-    cells: _Cells | None = None
+    cells: ValueCells | None = None
     rest = iter(values)
     while chunk := list(islice(rest, CHUNK)):
         if cells is None:
             counts.update(chunk)
             if len(counts) <= most:
                 continue
-            chunk, cells = list(counts.elements()), _Cells(low, high, most)
+            cells = ValueCells(low, high, most)
+            cells.add_counts(counts)
+            continue
         cells.add(chunk)
     return dict(counts) if cells is None else cells.counts()
 
 
-class _Cells:
-    """Values in cells of equal width: for each cell their number and the sum of their distances from its lower end."""
+class ValueCells:
+    """
+    Values in cells of equal width: for each cell their number and the sum of their distances from its lower end.
 
-    def __init__(self, low: float, high: float, cells: int) -> None:
+    Cells of parts add up to those of all values, in any order.
+    """
+
+    def __init__(self, low: float, high: float, cells: int = MAX_DISTINCT) -> None:
         self._low, self._width = low, (high - low) / cells
         self._numbers, self._distances = [0] * (cells + 1), [0] * (cells + 1)
 
@@ -111,6 +117,19 @@ class _Cells:
             self._numbers[cell] += last - first
             self._distances[cell] += sum(places[first:last]) - (last - first) * cell * UNIT
             first = last
+
+    def add_counts(self, values: Mapping[float, int]) -> None:
+        """As `add`, with the number of cases of each value."""
+        low, scale = self._low, UNIT / self._width
+        for value, many in values.items():
+            cell, distance = divmod(int((value - low) * scale), UNIT)
+            self._numbers[cell] += many
+            self._distances[cell] += many * distance
+
+    def merge(self, other: "ValueCells") -> None:
+        """Add the values of other cells of the same range."""
+        self._numbers = [one + two for one, two in zip(self._numbers, other._numbers, strict=True)]
+        self._distances = [one + two for one, two in zip(self._distances, other._distances, strict=True)]
 
     def counts(self) -> dict[float, float]:
         before = [0, *self._distances]

@@ -143,15 +143,27 @@ def mean_of(values: Iterable[float], answers: int, limits: Range | None) -> Mean
     except OverflowError:  # the sum exceeds the range of a float, but the mean does not
         mean = fsum(one / cases for one in values)
     if limits is not None and limits[0] <= min(values) and max(values) <= limits[1]:
-        counts = count_values(values, *limits)
-        if limits == UNIT and answers == cases and counts.keys() <= {0.0, 1.0}:
-            return Mean(mean, *wilson(mean, cases), answers, cases, "wilson")
-        low, high = mean_limits(counts, *limits)
-        return Mean(mean, min(low, mean), max(high, mean), answers, cases, "gaffke")
+        return mean_in_range(mean, cases, answers, count_values(values, *limits), limits)
+    return mean_without_range(mean, cases, answers, lambda: _deviation(mean, values, cases))
+
+
+def mean_in_range(
+    mean: float, cases: int, answers: int, counts: Mapping[float, float], limits: Range
+) -> Mean:
+    """The mean of values between `limits`. `counts`: the number of cases with each value, of `count_values`."""
+    if limits == UNIT and answers == cases and counts.keys() <= {0.0, 1.0}:
+        return Mean(mean, *wilson(mean, cases), answers, cases, "wilson")
+    low, high = mean_limits(counts, *limits)
+    return Mean(mean, min(low, mean), max(high, mean), answers, cases, "gaffke")
+
+
+def mean_without_range(mean: float, cases: int, answers: int, deviation: Callable[[], float | None]) -> Mean:
+    """The mean of values of an unknown range. `deviation`: of the sample; None if it exceeds a float."""
     if cases < MIN_T_CASES:
         return Mean(mean, None, None, answers, cases, "too-few")
-    reach = _t_reach(mean, values, cases)
-    if reach is None:
+    spread = deviation()
+    reach = None if spread is None else t_reach(spread, cases, CONFIDENCE) or None
+    if reach is None:  # equal values, or their squares exceed the range of a float
         return Mean(mean, None, None, answers, cases, "none")
     return Mean(mean, mean - reach, mean + reach, answers, cases, "t")
 
@@ -161,13 +173,12 @@ def score_range(values: Iterable[float]) -> Range | None:
     return UNIT if all(0 <= value <= 1 for value in values) else None
 
 
-def _t_reach(mean: float, values: Iterable[float], cases: int) -> float | None:
-    """Half the width of the interval. None for equal values, and if their squares exceed the range of a float."""
+def _deviation(mean: float, values: Iterable[float], cases: int) -> float | None:
+    """The standard deviation of the sample. None if the squares exceed the range of a float."""
     try:
-        deviation = sqrt(fsum((one - mean) ** 2 for one in values) / (cases - 1))
+        return sqrt(fsum((one - mean) ** 2 for one in values) / (cases - 1))
     except OverflowError:
         return None
-    return t_reach(deviation, cases, CONFIDENCE) or None
 
 
 # pass@k and pass^k: does at least one of k trials of a case pass, and do all of them? Each with its interval.

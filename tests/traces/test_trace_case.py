@@ -15,7 +15,12 @@ from support.traces.strategies import conversations
 
 
 def case_of(*sent: Sent, left_out: int = 0) -> dict[str, Any]:
-    spans = [item for item in items_of_json(request_of(*sent)) if isinstance(item, Span)]
+    spans = [
+        item
+        for one in sent
+        for item in items_of_json(request_of(one, resource=one.resource))
+        if isinstance(item, Span)
+    ]
     return context_of_traces("case", [SpanGroup(spans, left_out)])
 
 
@@ -109,6 +114,53 @@ MISSING = {
         [model("02", {**COUNTED, **said("a")}, start=50, end=10)],
         {"output.metadata.latency_ms"},
     ),
+    "a clock that is ahead": (
+        [
+            Sent(id="01", attributes=AGENT, end=100),
+            model("02", {**COUNTED, **said("a")}, parent="01", start=9_000, end=9_900, resource={"host.name": "other"}),
+        ],
+        {"output.metadata.latency_ms"},
+    ),
+    "a parent in the same process that was not sent": (
+        [model("02", {**COUNTED, **said("a")}, parent="01", members={"flags": 0x100})],
+        {"output.metadata.trajectory"},
+    ),
+    "attributes that the sender left out, and the messages in the others": (
+        [
+            Sent(
+                id="01",
+                attributes={
+                    "openinference.span.kind": "LLM",
+                    "llm.token_count.prompt": 1,
+                    "llm.token_count.completion": 1,
+                    "llm.input_messages.0.message.role": "user",
+                    "llm.input_messages.0.message.content": "an earlier question",
+                    "llm.output_messages.0.message.role": "assistant",
+                    "llm.output_messages.0.message.content": "a",
+                },
+                members={"droppedAttributesCount": 2},
+            )
+        ],
+        {"test_case.input", "output.value", "output.metadata.trajectory"},
+    ),
+    "events that the sender left out, and the messages in the others": (
+        [
+            model(
+                "01",
+                COUNTED,
+                events=[("gen_ai.user.message", {"content": "q"}), ("gen_ai.choice", {"message": "a"})],
+                members={"droppedEventsCount": 2},
+            )
+        ],
+        {"test_case.input", "output.value", "output.metadata.trajectory"},
+    ),
+    "a tool span without its arguments and its result": (
+        [
+            model("01", {**COUNTED, **said("a")}),
+            Sent(id="02", parent="01", attributes={"gen_ai.operation.name": "execute_tool"}),
+        ],
+        {"output.metadata.trajectory[*].inputs", "output.metadata.trajectory[*].outcome"},
+    ),
     "a clock that is behind": (
         [Sent(id="01", attributes=AGENT, start=9_000, end=9_900), model("02", {**COUNTED, **said("a")}, parent="01")],
         {"output.metadata.latency_ms"},
@@ -130,6 +182,15 @@ def test_spans_over_the_limit_make_the_trajectory_missing() -> None:
 COMPLETE = {
     "a span that was sent twice": [model("01", {**COUNTED, **said("a")})] * 2,
     "a parent in another service": [model("01", {**COUNTED, **said("a")}, parent="ff")],
+    "attributes that the sender left out beside whole messages": [
+        model("01", {**COUNTED, **said("a")}, members={"droppedAttributesCount": 7})
+    ],
+    "a consumer of the same trace that starts later": [
+        model("01", {**COUNTED, **said("a")}, end=100),
+        Sent(
+            id="02", parent="01", start=9_000, end=9_900, resource={"host.name": "other"}, members={"kind": 5}
+        ),
+    ],
     "two parents in other services": [
         model("01", {**COUNTED, **said("b")}, parent="fe", members={"kind": 2}, end=10),
         model("02", {**COUNTED, **said("a")}, parent="ff", members={"flags": 0x300}, start=20),
@@ -166,6 +227,47 @@ def test_tokens_that_an_outer_model_span_repeats_count_once() -> None:
         ),
     )
     assert case["output"]["metadata"]["tokens"] == 10
+
+
+def test_a_model_span_without_tokens_has_those_of_the_model_span_around_it() -> None:
+    case = case_of(model("01", {**COUNTED, **said("a")}), model("02", {}, parent="01"))
+    assert (case["output"]["value"], case["output"]["metadata"]["tokens"]) == ("a", 2)
+
+
+def test_the_reason_names_what_the_sender_left_out() -> None:
+    case = case_of(model("01", COUNTED, members={"droppedAttributesCount": 2, "droppedEventsCount": 1}))
+    assert missing_in(case)["output.value"] == "the sender left out 2 attributes and 1 events of the span"
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["equal arguments", "other arguments"])
+def test_a_tool_span_without_an_id_has_the_first_open_call_with_its_arguments(same: bool) -> None:
+    many = 20
+    calls = [
+        {"type": "tool_call", "id": f"c{at}", "name": "t", "arguments": {"n": 0 if same else at}}
+        for at in range(many)
+    ]
+    asked = model(
+        "01", {**COUNTED, "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": calls}])}
+    )
+    tools = [
+        Span(
+            trace_id="aa" * 16,
+            span_id=f"{at + 100:016x}",
+            start=10**18 * 2,
+            end=10**18 * 2,
+            attributes={
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "t",
+                "gen_ai.tool.call.arguments": {"n": 0 if same else many - 1 - at},
+                "gen_ai.tool.call.result": at,
+            },
+        )
+        for at in range(many)
+    ]
+    spans = [item for item in items_of_json(request_of(asked)) if isinstance(item, Span)]
+    case = context_of_traces("case", [SpanGroup([*spans, *tools])])
+    numbers = range(many) if same else reversed(range(many))
+    assert [step["call_id"] for step in steps_of(case, "tool-called")] == [f"c{at}" for at in numbers]
 
 
 def test_a_failed_trace_has_the_outcome_and_the_error() -> None:

@@ -65,6 +65,9 @@ class Facts(Struct, kw_only=True):
     cost: float | None = None
     response_id: str | None = None
     cut: list[str] = []
+    is_partial: bool = (
+        False  # the messages are several attributes or events, of which the sender left out some
+    )
 
     @property
     def failed(self) -> bool:
@@ -173,10 +176,8 @@ def _read_events(facts: Facts) -> None:
         if found is None:
             continue
         facts.dialect = "gen_ai events"
-        if event.name == "gen_ai.choice":
-            facts.outputs = [*facts.outputs, found]
-        else:
-            facts.inputs = [*facts.inputs, found]
+        (facts.outputs if event.name == "gen_ai.choice" else facts.inputs).append(found)
+    facts.is_partial = facts.dialect == "gen_ai events" and facts.span.dropped_events > 0
     if facts.kind == "tool" and facts.dialect == "gen_ai events":
         _read_tool_events(facts)
 
@@ -195,8 +196,11 @@ def _read_tool_events(facts: Facts) -> None:
 def _read_openinference(facts: Facts, attributes: JSON) -> None:
     facts.dialect = "openinference"
     facts.kind = _SPAN_KINDS.get(attributes["openinference.span.kind"].upper(), "other")
-    facts.inputs = openinference_messages(attributes, "llm.input_messages") or facts.inputs
-    facts.outputs = openinference_messages(attributes, "llm.output_messages") or facts.outputs
+    asked, answered = (
+        openinference_messages(attributes, f"llm.{side}_messages") for side in ("input", "output")
+    )
+    facts.inputs, facts.outputs = asked or facts.inputs, answered or facts.outputs
+    facts.is_partial = facts.is_partial or bool((asked or answered) and facts.span.dropped_attributes)
     if facts.kind in ("agent", "chain", "model"):
         facts.inputs = facts.inputs or _plain(facts, attributes, "input", "user")
         facts.outputs = facts.outputs or _plain(facts, attributes, "output", "assistant")

@@ -83,7 +83,8 @@ def _span(span: JSON, resource: JSON, place: str) -> Span:
         events=tuple(_event(event, at) for at, event in _objects(span, "events", place)),
         status=_enum(status, "code", "STATUS_CODE_", _STATUSES, f"{place}.status"),
         message=_text(status, "message", f"{place}.status"),
-        dropped=_integer(span, "droppedAttributesCount", place) + _integer(span, "droppedEventsCount", place),
+        dropped_attributes=_integer(span, "droppedAttributesCount", place),
+        dropped_events=_integer(span, "droppedEventsCount", place),
         probability=probability_of(_text(span, "traceState", place), attributes),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from assay.traces.dialects import Facts, facts_of
-from assay.traces.spans import Span
+from assay.traces.spans import CONSUMER, Span
 
 WRAPPERS = 4  # spans between a model call and the span that has its messages
 SKEW = 1_000_000_000  # nanoseconds: a span that starts so long before its parent has another clock
@@ -40,7 +40,7 @@ class SpanTree(NamedTuple):
         return leaves
 
     def _take_messages(self, leaves: list[Facts]) -> None:
-        """Give a model call without messages those of the model span around it, if it is the only call in there."""
+        """Give a model call without messages or tokens those of the span around it, if it is the only call in there."""
         by_id = {one.span.span_id: one for one in self.facts}
         around: dict[str, list[Facts]] = {}
         for leaf in leaves:
@@ -54,8 +54,11 @@ class SpanTree(NamedTuple):
         for span_id, inside in around.items():
             outer, leaf = by_id[span_id], inside[0]
             if len(inside) == 1 and not (leaf.inputs or leaf.outputs):
-                leaf.inputs, leaf.outputs = outer.inputs, outer.outputs
+                leaf.inputs, leaf.outputs, leaf.is_partial = outer.inputs, outer.outputs, outer.is_partial
                 leaf.system, leaf.cut = leaf.system or outer.system, [*leaf.cut, *outer.cut]
+            if len(inside) == 1 and leaf.input_tokens is None and leaf.output_tokens is None:
+                leaf.input_tokens, leaf.output_tokens = outer.input_tokens, outer.output_tokens
+                leaf.cached_tokens, leaf.cost = outer.cached_tokens, leaf.cost or outer.cost
 
 
 def tree_of(spans: Iterable[Span]) -> SpanTree:
@@ -72,6 +75,7 @@ def tree_of(spans: Iterable[Span]) -> SpanTree:
     children: dict[str, list[Facts]] = {}
     tops: list[Facts] = []
     lost: set[str] = set()
+    is_local = False  # a lost parent is not in another service
     for one in facts:
         parent = one.span.parent
         if parent in by_id and parent != one.span.span_id:
@@ -80,7 +84,8 @@ def tree_of(spans: Iterable[Span]) -> SpanTree:
         tops.append(one)
         if parent and not one.span.has_remote_parent:
             lost.add(parent)
-    if lost and len(tops) > 1:  # the parent of the only top span is in another service
+            is_local = is_local or one.span.has_local_parent
+    if is_local or (lost and len(tops) > 1):  # else the parent of the only top span may be in another service
         problems.append(f"{len(lost)} parent spans are missing")
     depth = _depths(tops, children)
     if len(depth) < len(facts):
@@ -94,12 +99,16 @@ def tree_of(spans: Iterable[Span]) -> SpanTree:
             if parent not in {i.span.span_id for i in inside}
         }
         tops += inside
-    starts = {one.span.span_id: one.span.start for one in facts}
-    skewed = any(
-        one.span.end < one.span.start or one.span.start + SKEW < starts.get(one.span.parent, 0)
-        for one in facts
-    )
+    skewed = any(_is_skewed(span, by_id.get(span.parent)) for span in by_id.values())
     return SpanTree(facts, tops, depth, children, problems, skewed)
+
+
+def _is_skewed(span: Span, parent: Span | None) -> bool:
+    """Whether the clocks of a span and of its parent cannot be one. Consumers may start long after the parent ended."""
+    if span.end < span.start or parent is None:
+        return span.end < span.start
+    is_elsewhere = span.resource != parent.resource and span.kind != CONSUMER
+    return span.start + SKEW < parent.start or (is_elsewhere and parent.end + SKEW < span.start)
 
 
 def _depths(tops: list[Facts], children: dict[str, list[Facts]]) -> dict[str, int]:

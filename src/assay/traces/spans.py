@@ -10,7 +10,10 @@ from assay.protocol.json_types import JSON
 
 OK, ERROR = 1, 2  # the status codes of a span
 SERVER, CONSUMER = 2, 5  # the kinds of spans whose parent may be in another service
-REMOTE_PARENT = 0x200  # the bit of `flags` that says so
+KNOWN_PARENT, REMOTE_PARENT = (
+    0x100,
+    0x200,
+)  # bits of `flags`: whether it is known where the parent is; it is in another
 
 
 class SpanEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,12 +41,18 @@ class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
     events: tuple[SpanEvent, ...] = ()
     status: int = 0
     message: str = ""  # of the status
-    dropped: int = 0  # attributes and events that the sender left out
+    dropped_attributes: int = 0  # that the sender left out
+    dropped_events: int = 0
     probability: float | None = None  # with which the sender sampled the trace, if it says so
 
     @property
     def has_remote_parent(self) -> bool:
         return self.kind in (SERVER, CONSUMER) or bool(self.flags & REMOTE_PARENT)
+
+    @property
+    def has_local_parent(self) -> bool:
+        """Whether the sender says that the parent is a span of its own process."""
+        return bool(self.parent) and bool(self.flags & KNOWN_PARENT) and not self.has_remote_parent
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,6 +6,7 @@ metadata of an agent's output has: outcome, latency, tokens, cost and trajectory
 guessed: `output.metadata.missing` names it, and a check that reads it is not measured.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -26,7 +27,9 @@ from assay.traces.spans import ERROR, Span
 Price = Callable[[str, str, int, int, int], float | None]  # (provider, model, input, output, cached tokens)
 INPUT, VALUE, TRAJECTORY = "test_case.input", "output.value", "output.metadata.trajectory"
 TOKENS, COST, LATENCY = "output.metadata.tokens", "output.metadata.cost_usd", "output.metadata.latency_ms"
+PARTS = INPUT, VALUE, TRAJECTORY, TOKENS, COST, LATENCY
 NO_CONTENT = "the spans have no messages: the sender does not record content"
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @lru_cache(1024)
@@ -36,7 +39,7 @@ def _name(name: str | None) -> str:
 
 
 class SpanGroup(NamedTuple):
-    """The spans of one trace. `left_out`: how many were over the limit."""
+    """The spans of one trace. `left_out`: how many were over the limit; without `spans`, all of them."""
 
     spans: Sequence[Span]
     left_out: int = 0
@@ -44,11 +47,14 @@ class SpanGroup(NamedTuple):
 
 def context_of_traces(case_id: str, groups: Sequence[SpanGroup], price: Price | None = None) -> JSON:
     """The context of the traces of one conversation, in the order of their start."""
-    turns = sorted((_Turn(group, price) for group in groups), key=lambda turn: turn.main.span.start)
+    read = [group for group in groups if group.spans]
+    turns = sorted((_Turn(group, price) for group in read), key=lambda turn: turn.main.span.start)
     last = turns[-1]
     missing: dict[str, str] = {}
     for turn in turns:
         missing |= turn.missing
+    if over := sum(group.left_out for group in groups if not group.spans):
+        missing |= dict.fromkeys(PARTS, f"{over} spans of other traces are over the limit and left out")
     messages = _joined([turn.messages for turn in turns])
     question, answer = last.question, last.answer
     metadata = metadata_of(last.main.span)
@@ -120,6 +126,8 @@ class _Turn:
         self.models = tree.leaf_models()
         self.missing: dict[str, str] = {}
         problems = list(tree.problems)
+        if partial := sum(one.is_partial for one in self.models):
+            problems.append(f"the sender left out attributes or events of {partial} model calls")
         if group.left_out:
             problems.append(f"{group.left_out} spans are over the limit and left out")
         if problems:
@@ -149,12 +157,14 @@ class _Turn:
             reason = "the trace has no span of a model or an agent"
             self.missing |= {INPUT: reason, VALUE: reason}
             return None, None
-        cut = f"an attribute was cut: {', '.join(decisive.cut)}" if decisive.cut else NO_CONTENT
+        why = _no_messages(decisive)
         asked = [one for one in decisive.inputs if one["role"] == "user"]
+        if decisive.is_partial:
+            self.missing |= {INPUT: why, VALUE: why}
         if not asked:
-            self.missing[INPUT] = cut if decisive.cut or not decisive.inputs else "no message is of a user"
+            self.missing[INPUT] = why if decisive.cut or not decisive.inputs else "no message is of a user"
         if not decisive.outputs:
-            self.missing[VALUE] = cut if not decisive.failed else "the model call failed"
+            self.missing[VALUE] = why if not decisive.failed else "the model call failed"
         return _text_or_messages(asked[-1:]), _text_or_messages(decisive.outputs)
 
     def _usages(self) -> list[Usage]:
@@ -192,18 +202,19 @@ class _Turn:
         """The tool calls and the usage of model calls, in the order of time."""
         start = self.main.span.start
         asked, answered = _calls_of(self.models)
+        open_calls = _OpenCalls(asked)
         timed: list[tuple[int, JSON]] = []
 
         def add(at: int, step: Any, *without: str) -> None:
             document = msgspec.to_builtins(step) | {"at_ms": max(0, (at - start) // 1_000_000)}
             timed.append((at, {name: value for name, value in document.items() if name not in without}))
 
-        unknown = 0
+        unknown = unanswered = 0
         for one in self.tree.facts:
             if one.kind != "tool":
                 continue
             span, tool = one.span, one.tool or one.span.name
-            asked_id = _asked_id(one, tool, asked)
+            asked_id = one.call_id or open_calls.take(one, tool)
             asked_call = asked.pop(asked_id, None)
             arguments = (
                 one.arguments
@@ -213,6 +224,7 @@ class _Turn:
             result = one.result if one.result is not UNSET else answered.get(asked_id, UNSET)
             call_id = one.call_id or asked_id or span.span_id
             unknown += arguments is UNSET
+            unanswered += result is UNSET and not one.failed
             called = ToolCalled(call_id=call_id, tool=tool, inputs=_inputs(arguments))
             add(span.start, called, *(("inputs",) if arguments is UNSET else ()))
             add(
@@ -233,12 +245,16 @@ class _Turn:
                     call_id=call_id, tool=call["name"], status="ok", outcome=answered[call_id]
                 )
                 add(at, returned)
+            else:
+                unanswered += 1
         usages = iter(self.usages)
         for one in self.models:
             if one.input_tokens is not None and one.output_tokens is not None:
                 add(max(one.span.end, one.span.start), UsageStep(usage=next(usages)))
         if unknown:
             self.missing[f"{TRAJECTORY}[*].inputs"] = f"{unknown} tool calls have no arguments"
+        if unanswered:
+            self.missing[f"{TRAJECTORY}[*].outcome"] = f"{unanswered} tool calls have no result"
         return [step for _, step in sorted(timed, key=lambda pair: pair[0])]
 
 
@@ -262,6 +278,16 @@ def _decisive(tree: SpanTree, models: Sequence[Facts]) -> Facts | None:
         return max(told, key=lambda one: (-depth[one.span.span_id], one.span.end), default=None)
     least = min(depth[one.span.span_id] for one in models)
     return max((one for one in models if depth[one.span.span_id] == least), key=lambda one: one.span.end)
+
+
+def _no_messages(facts: Facts) -> str:
+    """Why a span has no messages, or not all of them."""
+    span = facts.span
+    if facts.cut:
+        return f"an attribute was cut: {', '.join(facts.cut)}"
+    if span.dropped_attributes or span.dropped_events:
+        return f"the sender left out {span.dropped_attributes} attributes and {span.dropped_events} events of the span"
+    return NO_CONTENT
 
 
 def _text_or_messages(messages: Sequence[Message]) -> Any:
@@ -307,15 +333,24 @@ def _calls_of(models: Sequence[Facts]) -> tuple[dict[str, tuple[int, JSON]], dic
     return asked, answered
 
 
-def _asked_id(facts: Facts, tool: str, asked: dict[str, tuple[int, JSON]]) -> str:
-    """The id of the call that a tool span answers. Without an id of its own, it is the first such call before it."""
-    if facts.call_id:
-        return facts.call_id
-    for call_id, (at, call) in asked.items():
-        same = facts.arguments is UNSET or facts.arguments == call["arguments"]
-        if call["name"] == tool and at <= facts.span.start + SKEW and same:
-            return call_id
-    return ""
+class _OpenCalls:
+    """The tool calls that models asked for and that no tool span without an id of its own has answered."""
+
+    def __init__(self, asked: dict[str, tuple[int, JSON]]) -> None:
+        self._asked = asked
+        self._ids: dict[
+            tuple[str, bytes], deque[str]
+        ] = {}  # by tool and arguments, those asked for first in front
+        for call_id, (_, call) in asked.items():
+            for arguments in (b"", _encode(call["arguments"])):
+                self._ids.setdefault((call["name"], arguments), deque()).append(call_id)
+
+    def take(self, facts: Facts, tool: str) -> str:
+        """The id of the first call before a tool span, with its arguments if it has some; empty if there is none."""
+        ids = self._ids.get((tool, b"" if facts.arguments is UNSET else _encode(facts.arguments)), deque())
+        while ids and ids[0] not in self._asked:  # a span has answered it
+            ids.popleft()
+        return ids[0] if ids and self._asked[ids[0]][0] <= facts.span.start + SKEW else ""
 
 
 def _inputs(arguments: Any) -> JSON:

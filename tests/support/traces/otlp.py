@@ -21,6 +21,7 @@ class Sent(Struct, kw_only=True):
     attributes: dict[str, Any] = {}
     events: list[tuple[str, dict[str, Any]]] = []
     failed: str = ""
+    resource: dict[str, Any] = {}  # where each span is in a request of its own
     members: dict[str, Any] = {}  # other members of the span
 
     @property

@@ -74,7 +74,7 @@ AT = 1_780_000_000 * SECOND
 
 
 def key(trace, seconds, flag="s", conversation=""):
-    return f"support/{AT + seconds * SECOND:014x}{0:08x}/{trace}/{flag}1/{conversation}"
+    return f"support/{AT + seconds * SECOND:014x}{0:08x}/{trace}/{flag}1.10/{conversation}"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def key(trace, seconds, flag="s", conversation=""):
 def test_a_trace_is_complete_after_its_root_or_the_quiet_time(case, keys, seconds, complete):
     pending = PendingTraces("t", plan(case=case))
     for one in keys:
-        pending._add(entry_of(one), 10)
+        pending._add(entry_of(one))
     now = AT + seconds * SECOND
     found = list(pending.take_complete(now, now + 10 * SECOND))
     assert [one.name for one in found] == complete
@@ -106,7 +106,7 @@ def test_a_trace_is_complete_after_its_root_or_the_quiet_time(case, keys, second
 
 def test_a_trace_that_is_complete_after_the_end_belongs_to_the_next_window():
     pending = PendingTraces("t", plan())
-    pending._add(entry_of(key("a", 0, "r")), 10)
+    pending._add(entry_of(key("a", 0, "r")))
     assert not list(pending.take_complete(AT + 100 * SECOND, AT + 5 * SECOND))
     assert list(pending.take_complete(AT + 100 * SECOND, AT + 6 * SECOND))
 

@@ -2,12 +2,13 @@
 The spans that a server has acknowledged and that are not scored yet: documents of their tenant.
 
 A document has the items of one trace in one request. Its key tells what a window must know before it reads the spans:
-when they came, the trace, whether its root is among them, and their number. Keys are not encrypted, so a conversation
-stands there as a digest. Documents of one project are in the order in which they came.
+when they came, the trace, whether its root is among them, their number and their bytes. Keys are not encrypted, so a
+conversation stands there as a digest. Documents of one project are in the order in which they came.
 """
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ class InboxEntry(NamedTuple):
     received: int  # microseconds since 1970
     trace: str
     items: int
+    size: int  # bytes of the data, which the store may compress
     has_root: bool
     conversation: str  # a digest; "": none is named
 
@@ -59,13 +61,15 @@ def prefix_of(project: str, received: int = 0) -> str:
 
 
 def entry_of(key: str) -> InboxEntry:
-    _, moment, trace, count, conversation = key.split("/")
+    _, moment, trace, counts, conversation = key.split("/")
+    count, size = counts[1:].split(".")
     return InboxEntry(
         key=key,
         received=int(moment[:14], 16),
         trace="" if trace == _NO_TRACE else trace,
-        items=int(count[1:]),
-        has_root=count.startswith(ROOT),
+        items=int(count),
+        size=int(size),
+        has_root=counts.startswith(ROOT),
         conversation=conversation,
     )
 
@@ -88,25 +92,44 @@ def inbox_documents(
             found.spans.append(item)
         else:
             found.logs.append(item)
-    documents = [
-        PutDocument(tenant=tenant, kind=KIND, key=_key(request, trace, found), data=_encode(found))
-        for trace, found in traces.items()
-    ]
+    documents: list[PutDocument] = []
+    for trace, found in traces.items():
+        data = _encode(found)
+        key = _key(request, trace, found, len(data))
+        documents.append(PutDocument(tenant=tenant, kind=KIND, key=key, data=data))
     if unsampled:
-        key = f"{request}/{_NO_TRACE}/{UNSAMPLED}{unsampled}/"
+        key = f"{request}/{_NO_TRACE}/{UNSAMPLED}{unsampled}.0/"
         documents.append(PutDocument(tenant=tenant, kind=KIND, key=key, data=b""))
     return documents
 
 
-def _key(request: str, trace: str, items: StoredItems) -> str:
+def _key(request: str, trace: str, items: StoredItems, size: int) -> str:
     root = ROOT if any(not span.parent for span in items.spans) else PART
     named = {name for span in items.spans if (name := conversation_of(span)) is not None}
     conversation = case_digest(named.pop()) if len(named) == 1 else ""
-    return f"{request}/{trace}/{root}{len(items.spans) + len(items.logs)}/{conversation}"
+    return f"{request}/{trace}/{root}{len(items.spans) + len(items.logs)}.{size}/{conversation}"
 
 
 def case_digest(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def within_limits(keys: Iterable[str], most: int, most_bytes: int) -> tuple[list[str], list[str]]:
+    """
+    The documents of a case that are read, and those that are left out: `most` items of a trace, and so many bytes.
+
+    Roots come first, then what came first. The first document is read whatever its size.
+    """
+    read: list[str] = []
+    left_out: list[str] = []
+    items = Counter[str]()
+    size = 0
+    for entry in sorted(map(entry_of, keys), key=lambda one: (not one.has_root, one.key)):
+        size += entry.size
+        is_over = items[entry.trace] >= most or (size > most_bytes and bool(read))
+        items[entry.trace] += entry.items
+        (left_out if is_over else read).append(entry.key)
+    return read, left_out
 
 
 def read_items(data: Sequence[bytes]) -> StoredItems:
@@ -117,17 +140,25 @@ def read_items(data: Sequence[bytes]) -> StoredItems:
     )
 
 
-def groups_of(items: StoredItems, most: int) -> list[SpanGroup]:
-    """The spans by trace, with the log records that belong to them. Of a trace, `most` spans are taken."""
+def groups_of(items: StoredItems, most: int, left_out: Iterable[str] = ()) -> list[SpanGroup]:
+    """
+    The spans by trace, with the log records that belong to them. Of a trace, `most` spans are taken.
+
+    `left_out`: keys of documents that were not read. A trace of which none was read is a group without spans.
+    """
     logs: dict[tuple[str, str], list[LogRecord]] = {}
     for log in items.logs:
         logs.setdefault((log.trace_id, log.span_id), []).append(log)
     traces: dict[str, list[Span]] = {}
     for span in sorted(items.spans, key=lambda one: bool(one.parent)):  # roots first
         traces.setdefault(span.trace_id, []).append(span)
+    over = Counter({trace: max(0, len(spans) - most) for trace, spans in traces.items()})
+    for entry in map(entry_of, left_out):
+        over[entry.trace] += entry.items
+        traces.setdefault(entry.trace, [])
     return [
-        SpanGroup([_with_logs(span, logs) for span in spans[:most]], max(0, len(spans) - most))
-        for spans in traces.values()
+        SpanGroup([_with_logs(span, logs) for span in spans[:most]], over[trace])
+        for trace, spans in traces.items()
     ]
 
 

@@ -82,19 +82,28 @@ class TraceSpool:
         for trace, conversation in self._database.execute(
             "SELECT trace, conversation FROM unit ORDER BY first"
         ):
-            traces = [trace] if conversation is None else self._traces_of(conversation)
+            room = _Room(self._limits.max_request_bytes)
             case_id = trace if conversation is None else conversation
-            context = context_of_traces(case_id, [self._group(one) for one in traces], self._price)
-            yield case_id, msgspec.json.encode(context)
+            groups = [self._group(trace, room)] if conversation is None else self._groups(conversation, room)
+            yield case_id, msgspec.json.encode(context_of_traces(case_id, groups, self._price))
 
-    def _traces_of(self, conversation: str) -> list[str]:
-        rows = self._database.execute(
+    def _groups(self, conversation: str, room: "_Room") -> list[SpanGroup]:
+        """The traces of a conversation. Those beyond the limit are one group without spans."""
+        traces = self._database.execute(
             "SELECT trace FROM trace WHERE conversation = ? ORDER BY first LIMIT ?",
             (conversation, MAX_TRACES),
         )
-        return [trace for (trace,) in rows]
+        groups = [self._group(trace, room) for (trace,) in traces.fetchall()]
+        (over,) = self._database.execute(
+            """
+            SELECT count(*) FROM span WHERE trace IN
+                (SELECT trace FROM trace WHERE conversation = ? ORDER BY first LIMIT -1 OFFSET ?)
+            """,
+            (conversation, MAX_TRACES),
+        ).fetchone()
+        return [*groups, SpanGroup([], over)] if over else groups
 
-    def _group(self, trace: str) -> SpanGroup:
+    def _group(self, trace: str, room: "_Room") -> SpanGroup:
         """The spans of a trace, its roots first, as many as the limits allow."""
         (total,) = self._database.execute("SELECT count(*) FROM span WHERE trace = ?", (trace,)).fetchone()
         rows = self._database.execute(
@@ -102,21 +111,40 @@ class TraceSpool:
             (trace, MAX_SPANS),
         )
         spans: list[Span] = []
-        size = 0
-        for body, length in rows:
-            size += length
-            if size > self._limits.max_request_bytes:
+        over = 0  # log records
+        for body, size in rows:
+            if not room.takes(size):
                 break
-            span = msgspec.msgpack.decode(body, type=Span)
-            spans.append(self._with_logs(span))
-        return SpanGroup(spans, total - len(spans))
+            span, more = self._with_logs(msgspec.msgpack.decode(body, type=Span), room)
+            spans.append(span)
+            over += more
+        return SpanGroup(spans, total - len(spans) + over)
 
-    def _with_logs(self, span: Span) -> Span:
+    def _with_logs(self, span: Span, room: "_Room") -> tuple[Span, int]:
+        """The span with its log records, and how many of them are over the limit."""
         rows = self._database.execute(
-            "SELECT body FROM log WHERE trace = ? AND span = ? ORDER BY rowid LIMIT ?",
-            (span.trace_id, span.span_id, MAX_SPANS),
+            "SELECT body FROM log WHERE trace = ? AND span = ? ORDER BY rowid", (span.trace_id, span.span_id)
         )
-        return with_events(span, [msgspec.msgpack.decode(body, type=SpanEvent) for (body,) in rows])
+        events: list[SpanEvent] = []
+        over = 0
+        for (body,) in rows:
+            if len(events) < MAX_SPANS and room.takes(len(body)):
+                events.append(msgspec.msgpack.decode(body, type=SpanEvent))
+            else:
+                over += 1
+        return with_events(span, events), over
+
+
+class _Room:
+    """The bytes that the spans of one case may have. The first one has room whatever its size."""
+
+    def __init__(self, size: int) -> None:
+        self._left, self._is_empty = size, True
+
+    def takes(self, size: int) -> bool:
+        fits = size <= self._left or self._is_empty
+        self._left, self._is_empty = self._left - size, False
+        return fits
 
 
 def trace_items(

@@ -40,7 +40,9 @@ from assay.fep.trace_windows.window import (
 from assay.ports import Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import STANDING, Ending, UnitOutcome, units_stopped
 from assay.runs.run_options import TimeBudget
+from assay.traces.span_inbox import within_limits
 from assay.traces.trace_case import Price
+from assay.traces.trace_files import MAX_SPANS
 
 POLL = 0.5  # seconds between two looks at what came
 UNIT_BYTES = 1 << 20  # of spans, in a unit of several traces
@@ -167,12 +169,13 @@ class WindowState(EvaluationState):
 
     def _unit(self, cases: list[PendingCase]) -> bytes:
         counted = self._pending.take_counted()
+        most_bytes = self._services.limits.max_line_bytes
         unit = TraceUnit(
             run=self._run.id,
             number=self._number,
             tenant=self._run.tenant,
             plan=self._plan,
-            cases=[CaseDocuments(case.name, sorted(case.keys)) for case in cases],
+            cases=[CaseDocuments(one.name, *within_limits(one.keys, MAX_SPANS, most_bytes)) for one in cases],
             counted=[entry.key for entry in counted],
             unsampled=sum(entry.items for entry in counted),
         )

@@ -59,12 +59,12 @@ class PendingTraces:
             )
             for info in infos:
                 if info.key not in self._known and info.key not in self._gone:
-                    self._add(entry_of(info.key), info.size)
+                    self._add(entry_of(info.key))
             if len(infos) < PAGE:
                 return
             after = infos[-1].key
 
-    def _add(self, entry: InboxEntry, size: int) -> None:
+    def _add(self, entry: InboxEntry) -> None:
         self._known.add(entry.key)
         self._newest = max(self._newest, entry.received)
         if not entry.trace:
@@ -72,7 +72,7 @@ class PendingTraces:
             return
         case = self._case_of(entry)
         case.keys.append(entry.key)
-        case.size += size
+        case.size += entry.size
         case.last = max(case.last, entry.received)
         if entry.has_root:
             case.root = min(case.root or entry.received, entry.received)

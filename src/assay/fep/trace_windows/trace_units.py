@@ -16,20 +16,21 @@ from assay.ports import DeleteDocument, Limits, PutDocument, Store
 from assay.protocol.json_types import JSON, is_list
 from assay.traces import span_inbox
 from assay.traces.span_inbox import conversation_in, groups_of, is_sampled, read_items
-from assay.traces.trace_case import COST, INPUT, LATENCY, TOKENS, TRAJECTORY, VALUE, Price, context_of_traces
+from assay.traces.trace_case import PARTS, Price, context_of_traces
 from assay.traces.trace_files import MAX_SPANS
 
 SCORED = "trace-scored"  # the kind of documents that remember which traces were scored
 KEPT = "trace-kept/"  # and of spans that are kept for `retention`; the name of the project follows
 MARK = b"T"  # the first byte of such a unit; those of other evaluations begin with that of a MessagePack map
-_PARTS = INPUT, VALUE, TRAJECTORY, TOKENS, COST, LATENCY
+MAX_ID = 1_000  # characters of the id of a case that cannot be read, which the sender chose
 
 
 class CaseDocuments(Struct, frozen=True, array_like=True):
-    """The documents of one case. `name` is the trace, or the digest of a conversation."""
+    """The documents of one case. `name` is the trace, or the digest of a conversation. `left_out` are not read."""
 
     name: str
     keys: list[str]
+    left_out: list[str] = []
 
 
 class TraceUnit(Struct, frozen=True, kw_only=True):
@@ -80,17 +81,18 @@ async def perform(
     found = {one.key: one.data for one in await store.find_documents(tenant, span_inbox.KIND, keys)}
     names = [scored_key(plan.project, case.name) for case in unit.cases]
     before = {one.key for one in await store.find_documents(tenant, SCORED, names)}
-    cases: list[tuple[str, list[bytes]]] = []
+    cases: list[tuple[CaseDocuments, list[bytes]]] = []
     late = 0
     for case, name in zip(unit.cases, names, strict=True):
         data = [found[key] for key in case.keys if key in found]
         if name in before:
-            late += sum(span_inbox.entry_of(key).items for key in case.keys if key in found)
+            there = [*(key for key in case.keys if key in found), *case.left_out]
+            late += sum(span_inbox.entry_of(key).items for key in there)
         elif data:
-            cases.append((case.name, data))
+            cases.append((case, data))
     limits = work.plan.services.limits
     size = sum(len(one) for _, data in cases for one in data)
-    made = await off_loop(size, lambda: [_line(data, plan, limits, price) for _, data in cases])
+    made = await off_loop(size, lambda: [_line(*one, plan, limits, price) for one in cases])
     lines = [line for line in made if isinstance(line, bytes)]
     result = None
     if lines:
@@ -107,13 +109,14 @@ async def perform(
         late_spans=late,
     )
     kept = found if plan.retention else {}
+    left_out = [key for case in unit.cases for key in case.left_out]
     return _pack(
         TraceUnitResult(
             number=unit.number,
             result=result,
             counts=counts,
-            deleted=[*found, *unit.counted],
-            scored=[name for name, _ in cases],
+            deleted=[*found, *left_out, *unit.counted],
+            scored=[case.name for case, _ in cases],
             kept=kept,
         )
     )
@@ -146,12 +149,14 @@ def scored_key(project: str, name: str) -> str:
 EMPTY, FILTERED, UNSAMPLED = "empty", "filtered", "unsampled"
 
 
-def _line(data: Sequence[bytes], plan: WindowPlan, limits: Limits, price: Price | None) -> bytes | str:
+def _line(
+    case: CaseDocuments, data: Sequence[bytes], plan: WindowPlan, limits: Limits, price: Price | None
+) -> bytes | str:
     """The context of a case, or why it is not scored."""
-    groups = groups_of(read_items(data), MAX_SPANS)
-    if not groups:
+    groups = groups_of(read_items(data), MAX_SPANS, case.left_out)
+    traces = sorted(group.spans[0].trace_id for group in groups if group.spans)
+    if not traces:
         return EMPTY
-    traces = sorted(group.spans[0].trace_id for group in groups)
     case_id = traces[0]
     if plan.case == "conversation":
         case_id = conversation_in(groups) or case_id
@@ -163,12 +168,11 @@ def _line(data: Sequence[bytes], plan: WindowPlan, limits: Limits, price: Price 
     line = msgspec.json.encode(document)
     try:
         if len(line) > limits.max_line_bytes:
-            return _unreadable(
-                case_id, f"the case has {len(line)} bytes; {limits.max_line_bytes} are the limit"
-            )
+            why = f"the case has {len(line)} bytes; {limits.max_line_bytes} are the limit"
+            return _unreadable(document, why)
         context_of(line, document, limits)
     except NotAContext as wrong:
-        return _unreadable(case_id, str(wrong))
+        return _unreadable(document, str(wrong))
     return line
 
 
@@ -179,12 +183,13 @@ def _matches(metadata: JSON, wanted: Mapping[str, Any]) -> bool:
     )
 
 
-def _unreadable(case_id: str, reason: str) -> bytes:
-    """A case that cannot be scored: each part is missing, so no check is measured."""
-    missing = dict.fromkeys(_PARTS, reason)
+def _unreadable(document: JSON, reason: str) -> bytes:
+    """A case that cannot be scored: each part is missing, so no check is measured, and its span gets that verdict."""
+    trace = document["output"]["metadata"]["trace"]
+    ids = {"trace_ids": trace["trace_ids"][-1:], "span_id": trace.get("judged_span_id", trace["span_id"])}
     return msgspec.json.encode(
         {
-            "test_case": {"id": case_id, "input": None},
-            "output": {"value": None, "metadata": {MISSING: missing}},
+            "test_case": {"id": document["test_case"]["id"][:MAX_ID], "input": None},
+            "output": {"value": None, "metadata": {"trace": ids, MISSING: dict.fromkeys(PARTS, reason)}},
         }
     )

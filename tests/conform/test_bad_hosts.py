@@ -186,7 +186,9 @@ HARMLESS = {"fep.rest.health"}  # 200 with an object is all it asks for
 @pytest.mark.parametrize("body", EVERYTHING, ids=lambda body: body[:20].decode(errors="replace"))
 def test_a_host_that_answers_200_to_everything_passes_nothing(body):
     with raw_host(answering(body)) as (address, _):
-        outcomes = run_checks(Host(HttpClient(address, rate=100_000), "key", "other"), all_checks())
+        outcomes = run_checks(
+            Host(HttpClient(address, rate=100_000), "key", "other", agent="a"), all_checks()
+        )
         passed = {one.check.name for one in outcomes if one.result == "passed"}
         assert passed <= HARMLESS
 
@@ -207,7 +209,7 @@ VALUES = st.recursive(
 def test_any_json_is_an_outcome_and_never_an_exception(value):
     with raw_host(answering(json.dumps(value).encode())) as (address, _):
         checks = chosen(all_checks(), ["fep.law", "fep.rest", "fep.results"])
-        host = Host(HttpClient(address, rate=100_000), "key", "other")
+        host = Host(HttpClient(address, rate=100_000), "key", "other", agent="a")
         assert len(run_checks(host, checks)) == len(checks)
         clean_up(host)
 

@@ -1,9 +1,10 @@
-"""`assay conform`: it finds nothing in our server, and every planted fault; a host that misbehaves cannot hurt it."""
+"""`assay conform` of FEP: it finds nothing in our server, and every planted fault; a host that misbehaves cannot hurt it."""
 
 import pytest
 
 from assay.conform.catalog import all_checks
 from assay.conform.check import Host
+from assay.conform.fep_checks import fep_checks
 from assay.conform.http_client import HttpClient
 from assay.conform.run import chosen, clean_up, run_checks
 from support.conform.fep_faults import FEP_FAULTS
@@ -26,7 +27,7 @@ def served(tmp_path_factory):
 
 def outcomes_of(address, key, other, only=()):
     host = Host(HttpClient(address, rate=FAST), key, other)
-    return run_checks(host, chosen(all_checks(), only)), host
+    return run_checks(host, chosen(fep_checks(), only)), host
 
 
 def test_our_server_passes_every_check(served):
@@ -62,7 +63,7 @@ def test_a_planted_fault_is_found(served, fault):
 
 
 def test_every_check_finds_a_fault():
-    assert {one.name for one in all_checks()} == {name for fault in FAULTS for name in fault.finds}
+    assert {one.name for one in fep_checks()} == {name for fault in FAULTS for name in fault.finds}
 
 
 def test_names_of_checks_are_unique():

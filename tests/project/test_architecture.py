@@ -181,7 +181,7 @@ OWN_THREADS = {
     "backends/stores/sql/group_commit.py",
     "backends/stores/sql/store.py",
     "backends/engines/dbos/unit_worker.py",
-    "conform/fep_checks.py",
+    "conform/check.py",
     "fep/records/save.py",
 }
 

@@ -2,7 +2,26 @@
 
 from assay.conform.check import Check
 from assay.conform.fep_checks import fep_checks
+from assay.conform.openwop.creation_checks import CREATION_CHECKS
+from assay.conform.openwop.discovery_checks import DISCOVERY_CHECKS
+from assay.conform.openwop.event_checks import EVENT_CHECKS
+from assay.conform.openwop.pack_checks import PACK_CHECKS
+from assay.conform.openwop.promotion_checks import PROMOTION_CHECKS
+from assay.conform.openwop.run_checks import RUN_CHECKS
+from assay.conform.openwop.scorecard_checks import SCORECARD_CHECKS
+from assay.conform.openwop.workflow_checks import WORKFLOW_CHECKS
+
+OPENWOP_CHECKS = [
+    *DISCOVERY_CHECKS,
+    *CREATION_CHECKS,
+    *EVENT_CHECKS,
+    *SCORECARD_CHECKS,
+    *RUN_CHECKS,
+    *WORKFLOW_CHECKS,
+    *PROMOTION_CHECKS,
+    *PACK_CHECKS,
+]
 
 
 def all_checks() -> list[Check]:
-    return fep_checks()
+    return [*fep_checks(), *OPENWOP_CHECKS]

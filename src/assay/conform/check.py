@@ -1,13 +1,16 @@
 """A check of a host, what may come of it, and the host as checks see it."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from assay.conform.http_client import Answer, HttpClient
 from assay.conform.json_values import Document, is_object
 
+T = TypeVar("T")
+R = TypeVar("R")
 Result = Literal["passed", "failed", "not_offered", "not_tried"]
 WORDS: dict[Result, str] = {
     "passed": "passed",
@@ -52,8 +55,17 @@ class Check(NamedTuple):
 class Host:
     """A host with a key for it, perhaps the key of another tenant, and what the checks have made there so far."""
 
-    def __init__(self, client: HttpClient, key: str, other_key: str | None = None) -> None:
+    def __init__(
+        self,
+        client: HttpClient,
+        key: str,
+        other_key: str | None = None,
+        *,
+        agent: str | None = None,
+        suite: str | None = None,
+    ) -> None:
         self.client, self._key, self._other = client, key, other_key
+        self._agent, self.suite = agent, suite
         self._known: dict[str, Any] = {}
         self.made: list[str] = []  # addresses to delete at the end
         self.shows_key = ""  # the request whose answer had the key in it
@@ -86,6 +98,13 @@ class Host:
             raise NotTried("it needs the key of another tenant: --other-key")
         return self._other
 
+    @property
+    def agent(self) -> str:
+        """The id of the agent to run. NotTried: there is none."""
+        if self._agent is None:
+            raise NotTried("it needs an agent of the host: --agent")
+        return self._agent
+
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` returned, or raised, when it was first called under this name."""
         if name not in self._known:
@@ -105,6 +124,18 @@ def expect_status(answer: Answer, statuses: int | tuple[int, ...], what: str) ->
     if answer.status not in wanted:
         came = f"{answer.status}{_message_of(answer)}"
         raise Failed(f"{what}: expected {' or '.join(map(str, wanted))}, got {came}")
+
+
+def refused_as(answer: Answer, statuses: int | tuple[int, ...], what: str) -> Document:
+    """The error body of a refusal with one of these statuses. Failed: the answer is something else."""
+    expect_status(answer, statuses, what)
+    return expect_error_body(answer, what)
+
+
+def expect(holds: Any, message: str) -> None:
+    """Failed: it does not hold."""
+    if not holds:
+        raise Failed(message)
 
 
 def document_of(answer: Answer, what: str) -> Document:
@@ -127,6 +158,13 @@ def expect_error_body(answer: Answer, what: str) -> Document:
     if "details" in body and not is_object(body["details"]):
         raise Failed(f"{what}: expected an object in details")
     return body
+
+
+def at_once(ask: Callable[[T], R], values: Iterable[T]) -> list[R]:
+    """What requests at the same time return, in the order of the values."""
+    found = list(values)
+    with ThreadPoolExecutor(max(1, len(found))) as pool:
+        return list(pool.map(ask, found))
 
 
 def _message_of(answer: Answer) -> str:

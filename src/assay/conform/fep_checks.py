@@ -1,7 +1,6 @@
 """The checks of FEP over REST: the vectors that the text decides, the laws of results, and the routes."""
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,6 +13,7 @@ from assay.conform.check import (
     Host,
     NotOffered,
     NotTried,
+    at_once,
     document_of,
     expect_error_body,
     expect_status,
@@ -62,7 +62,7 @@ def evaluation(host: Host, request: Document) -> Document | None:
 
 
 def _find_fep(host: Host) -> None:
-    answer = host.send("POST", EVALUATE, _simple())
+    answer = host.send("POST", EVALUATE, simple_request())
     if answer.status in ABSENT:
         raise NotOffered(f"POST {EVALUATE} is {answer.status}")
     if answer.status in (401, 403):
@@ -78,7 +78,7 @@ def _made(host: Host, result: Document) -> Document:
     return result
 
 
-def _simple(text: str = "Paris") -> Document:
+def simple_request(text: str = "Paris") -> Document:
     """A request with one case and one check, which passes."""
     return {
         "test_cases": [{"id": "conform", "input": "What is the capital of France?", "expected": text}],
@@ -150,7 +150,7 @@ def _stored(host: Host) -> tuple[str, Document]:
     """The path of an evaluation of ours, and its result."""
 
     def make() -> tuple[str, Document]:
-        result = _result(host, _simple("Paris stored"))
+        result = _result(host, simple_request("Paris stored"))
         id = result.get("evaluation_id")
         if not isinstance(id, str) or not id:
             raise Failed(f"evaluation_id: expected a text, got {shown(id)}")
@@ -161,10 +161,10 @@ def _stored(host: Host) -> tuple[str, Document]:
 
 def _answers_json(host: Host) -> None:
     host.once("fep", partial(_find_fep, host))
-    answer = host.send("POST", EVALUATE, _simple())
+    answer = host.send("POST", EVALUATE, simple_request())
     expect_status(answer, 200, f"POST {EVALUATE}")
     result = _made(host, document_of(answer, f"POST {EVALUATE}"))
-    _fail_if(SHAPE.find(_simple(), result))
+    _fail_if(SHAPE.find(simple_request(), result))
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Failed(f"POST {EVALUATE}: expected the type application/json, got {kind or 'none'}")
@@ -221,7 +221,7 @@ def _foreign_is_unknown(host: Host) -> None:
 
 def _error_body(host: Host) -> None:
     host.once("fep", partial(_find_fep, host))
-    answer = host.send("POST", EVALUATE, _simple() | {"outputs": []})
+    answer = host.send("POST", EVALUATE, simple_request() | {"outputs": []})
     expect_status(answer, (400, 422), f"POST {EVALUATE} with a case and no output")
     expect_error_body(answer, f"POST {EVALUATE}")
 
@@ -250,7 +250,7 @@ def _needs_key(host: Host) -> None:
     path, _ = _stored(host)
     for key, what in (("", "without a key"), ("not-a-key", "with a wrong key")):
         for method, at, body in (
-            ("POST", EVALUATE, _simple()),
+            ("POST", EVALUATE, simple_request()),
             ("GET", path, None),
             ("GET", f"/v1/evaluations/{UNKNOWN}", None),
         ):
@@ -258,14 +258,14 @@ def _needs_key(host: Host) -> None:
 
 
 def _own_ids(host: Host) -> None:
-    ids = [_result(host, _simple()).get("evaluation_id") for _ in range(3)]
+    ids = [_result(host, simple_request()).get("evaluation_id") for _ in range(3)]
     if len({shown(id) for id in ids}) < len(ids):
         raise Failed(f"three evaluations have the ids {shown(ids)}")
 
 
 def _many_cases(host: Host) -> None:
     """Each second case has an output that does not pass."""
-    simple = _simple()
+    simple = simple_request()
     request = simple | {
         "test_cases": [
             {"id": f"c{at}", "input": f"question {at}", "expected": f"{at}"} for at in range(MANY)
@@ -288,20 +288,20 @@ def _at_once(host: Host) -> None:
     host.once("fep", partial(_find_fep, host))
 
     def ask(text: str) -> Document:
-        return _result(host, _simple(text))
+        return _result(host, simple_request(text))
 
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        results = list(pool.map(ask, texts))
-    for text, result in zip(texts, results, strict=True):
-        _fail_if(problem for law in LAWS for problem in law.find(_simple(text), result))
+    for text, result in zip(texts, at_once(ask, texts), strict=True):
+        _fail_if(problem for law in LAWS for problem in law.find(simple_request(text), result))
 
 
 def _any_text(host: Host) -> None:
     text = '\u0000 \u001b[31m é e\u0301 😀 \u202e \\ " </script> \u2028 $.x {{$.y}}'
-    request = _simple(text)
+    request = simple_request(text)
     result = evaluation(host, request)
     if result is None:
-        request = _simple(text.replace("\u0000", ""))  # PostgreSQL cannot store it, so a host may refuse it
+        request = simple_request(
+            text.replace("\u0000", "")
+        )  # PostgreSQL cannot store it, so a host may refuse it
         result = _result(host, request)
     _fail_if(problem for law in LAWS for problem in law.find(request, result))
 

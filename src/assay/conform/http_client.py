@@ -104,12 +104,13 @@ class HttpClient:
             raise Unanswered(f"{self.address}: {wrong.strerror or wrong}", connected=False) from None
         alarm = _Alarm(connection.sock, self._timeout)
         try:
-            connection.request(
-                method,
-                self._prefix + path,
-                body,
-                {"Accept-Encoding": "identity", "Connection": "close", **headers},
-            )
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before the body has ended
+                connection.request(
+                    method,
+                    self._prefix + path,
+                    body,
+                    {"Accept-Encoding": "identity", "Connection": "close", **headers},
+                )
             with closing(connection.getresponse()) as response:
                 yield response
         except (OSError, HTTPException, ValueError) as wrong:

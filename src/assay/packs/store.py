@@ -95,7 +95,7 @@ class PackStore:
                 if known.removed_at is None:
                     return known, False
             await self._check_count(tenant, record.key)
-            await self._check_dependencies(tenant, record)
+            await self.check_dependencies(tenant, record)
             await self._check_agents(tenant, pack)
             await self._check_suites(tenant, pack)
             documents = [
@@ -207,7 +207,7 @@ class PackStore:
         found = [_record(one.data) async for one in self._documents(tenant, PACK, prefix=f"{name}@")]
         return [one.version for one in found if one.removed_at is None]
 
-    async def _check_dependencies(self, tenant: str, record: PackRecord) -> None:
+    async def check_dependencies(self, tenant: str, record: PackRecord) -> None:
         """The packs that it depends on are installed, each in a version within the range."""
         problems: list[Problem] = []
         for name, wanted in record.dependencies.items():

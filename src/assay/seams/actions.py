@@ -5,6 +5,8 @@ What the test-only routes of the conformance suite do: verifier, loop, merge and
 They need the sample workflows. The sample agents do what the task says.
 """
 
+import asyncio
+import math
 from typing import Any
 
 import msgspec
@@ -42,12 +44,17 @@ class SampleActor:
 
 
 class SampleCritic:
-    """Gives the verdict that the task names."""
+    """Gives the verdict that the task names, or fails as it says."""
 
     card = AgentCard(agent_id=CRITIC, kind="sample", free=True)
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        return InvocationResult(outcome="completed", result={"verdict": task["task"]["simulateVerdict"]})
+        verdict = task["task"]["simulateVerdict"]
+        if verdict == "crash":
+            raise RuntimeError("the task says so")
+        if verdict == "hang":
+            await asyncio.sleep(math.inf)
+        return InvocationResult(outcome="completed", result={"verdict": verdict})
 
     async def close(self) -> None: ...
 
@@ -55,18 +62,25 @@ class SampleCritic:
 SAMPLE_AGENTS = (SampleActor(), SampleCritic(), ChannelAgent())
 
 
-def verifier_workflow() -> Workflow:
-    return workflow_of(
-        VERIFIED, VerifierLoopConfig(actor=ACTOR, critics=[CRITIC], criteria=["done"], max_turns=2)
-    )
+FAILING = ("crash", "hang", "garbage")  # critics that give no verdict
+
+
+def verifier_workflow(on_fail: str = "escalate") -> Workflow:
+    table = {"actor": ACTOR, "critics": [CRITIC], "criteria": ["done"], "max_turns": 2, "on_fail": on_fail}
+    return workflow_of(VERIFIED, msgspec.convert(table, VerifierLoopConfig))
 
 
 async def verify_run(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """`{"simulateVerdict", "task"?}`: runs a verifier loop; returns its verdicts without content."""
-    if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
-        raise InvalidRequest(Problem("simulateVerdict", f"expected one of {', '.join(VERDICTS)}"))
+    """`{"simulateVerdict", "task"?, "onFail"?}`: runs a verifier loop; returns its verdicts without content."""
+    if not is_object(body) or body.get("simulateVerdict") not in (*VERDICTS, *FAILING):
+        raise InvalidRequest(
+            Problem("simulateVerdict", f"expected one of {', '.join((*VERDICTS, *FAILING))}")
+        )
+    on_fail = body.get("onFail", "escalate")
+    if on_fail not in ("escalate", "give-up"):
+        raise InvalidRequest(Problem("onFail", "expected escalate or give-up"))
     task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
-    run = await _ran(workflows, principal, verifier_workflow(), {"task": task})
+    run = await _ran(workflows, principal, verifier_workflow(on_fail), {"task": task})
     found = await workflows.report(run.id, principal.tenant)
     status = "escalated" if run.status.startswith("waiting") else run.status
     events = [

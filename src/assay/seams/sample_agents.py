@@ -1,14 +1,16 @@
-"""Sample agents and a sample suite for the conformance suite (openwop-contract §10.3, §10.6)."""
+"""Sample agents and a sample suite for conformance suites (openwop-contract §10.3, §10.6), and the one of ours."""
 
+import asyncio
 import re
 from contextlib import suppress
 from typing import Any
 
 from assay.ports.agents import AgentContext, ToolFailure
-from assay.protocol.agents import AgentCard, InvocationResult
+from assay.protocol.agents import AgentCard, InvocationResult, Usage
 from assay.protocol.json_types import JSON, is_object
 
 SAMPLE, STRICT = "local.assay.sample", "local.assay.strict"
+CONFORM, CONFORM_TOOLS = "local.assay.conform", ("conform:lookup", "conform:counter")
 CHANNEL_AGENT = "core.conformance.channel-agent"
 SUITE = "local.assay.evals.sample"
 RELEASE = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}")
@@ -61,7 +63,51 @@ class ChannelAgent:
     async def close(self) -> None: ...
 
 
-SAMPLES = (SampleAgent(), StrictAgent(), ChannelAgent())
+class ConformAgent:
+    """The agent of `assay conform`, in any version: it does what the task says (conformance/README.md)."""
+
+    versions = ("1.0.0",)
+
+    def __init__(self, version: str = "1.0.0") -> None:
+        self.card = AgentCard(
+            agent_id=CONFORM, label="Conform", kind="sample", free=True, tools=CONFORM_TOOLS, version=version
+        )
+
+    def at(self, version: str) -> "ConformAgent | None":
+        return ConformAgent(version) if RELEASE.fullmatch(version) else None
+
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
+        document: JSON = task if is_object(task) else {"say": task}
+        if "usd" in document:
+            usage = Usage(
+                provider="conform", model="none", input_tokens=3, output_tokens=2, cost_usd=document["usd"]
+            )
+            await context.record_usage(usage)
+        await asyncio.sleep(document.get("waitMs", 0) / 1000)
+        if document.get("fail"):
+            return InvocationResult(outcome="failed", error="the task says so")
+        if document.get("refuse"):
+            return InvocationResult(outcome="refused", error="the task says so")
+        if "call" in document:
+            result: Any = [await _answer(context, document["call"]) for _ in range(document.get("times", 1))]
+        elif document.get("recall"):
+            result = sorted(entry.content for entry in await context.memory.list())
+        else:
+            result = document.get("say")
+        return InvocationResult(outcome="completed", result=result)
+
+    async def close(self) -> None: ...
+
+
+async def _answer(context: AgentContext, tool: str) -> Any:
+    """The answer of the tool, or `error`."""
+    try:
+        return await context.call(tool, {})
+    except ToolFailure:
+        return "error"
+
+
+SAMPLES = (SampleAgent(), StrictAgent(), ChannelAgent(), ConformAgent())
 
 
 def sample_suite(tasks: int = 2) -> JSON:

@@ -165,6 +165,15 @@ def test_a_deployment_of_an_agent_from_a_pack_names_its_manifest(host):
         fits("run-snapshot", shown)
 
 
+def test_a_pack_is_verified_with_its_dependencies(host):
+    needy = pack("needy", dependencies={"local.acme.needed": "^1.0.0"})
+    with host.client(tenant="needy") as client:
+        refused = client.post(f"{PATH}:verify", **body_arguments(needy.tarball))
+        assert (refused.status_code, refused.json()["error"]) == (400, "pack_version_not_found")
+        assert publish(client, pack("needed").tarball).status_code == 201
+        assert client.post(f"{PATH}:verify", **body_arguments(needy.tarball)).status_code == 200
+
+
 SIGNED = build_pack(files_of("vendor.acme.shop"), KEY)
 FOREIGN = build_pack(files_of("vendor.other.shop"), KEY)
 HUGE = gzip.compress(bytes(5 * SMALL))

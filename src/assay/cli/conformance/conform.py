@@ -26,6 +26,8 @@ class ConformOptions(Struct, frozen=True, kw_only=True):
     url: str | None
     key: str | None = None
     other_key: str | None = None
+    agent: str | None = None
+    suite: str | None = None
     only: tuple[str, ...] = ()
     strict: bool = False
     markdown: str | None = None
@@ -43,7 +45,7 @@ def main(options: ConformOptions) -> int:
     checks = chosen(all_checks(), options.only)
     client = HttpClient(options.url, timeout=options.timeout, rate=options.rate)
     other = None if options.other_key is None else _key(options.other_key, "--other-key")
-    host = Host(client, _key(options.key, "--key"), other)
+    host = Host(client, _key(options.key, "--key"), other, agent=options.agent, suite=options.suite)
     tell = None if options.json else partial(_tell, verbose=options.verbose)
     trouble = ""
     try:

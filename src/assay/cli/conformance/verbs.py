@@ -25,6 +25,17 @@ def conform(
             help="Key of another tenant, or @FILE: checks what one tenant sees of another.", metavar="K"
         ),
     ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="Id of an agent of the host, for the checks of OpenWOP.", metavar="A"),
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            help="Suite of the host for this agent, SUITE@VERSION. Default: those of conformance/openwop.",
+            metavar="S",
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,6 +76,8 @@ def conform(
                 url=url,
                 key=key,
                 other_key=other_key,
+                agent=agent,
+                suite=suite,
                 only=tuple(only or ()),
                 strict=strict,
                 markdown=markdown,

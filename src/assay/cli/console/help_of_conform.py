@@ -5,11 +5,12 @@ CONFORM = {
 
 \b
     assay conform http://127.0.0.1:8321 --other-key @other.key
+    assay conform http://127.0.0.1:8321 --agent local.assay.conform
     assay conform --explain fep.rest.reads-back
 
-Any FEP server will do, in any language. The checks see it from outside: each has a rule with its place in the text, and
-is passed, failed, not offered, or could not be tried. Requests go to this address alone, redirects are not followed,
-and what the checks made is deleted at the end.
+Any FEP server and any OpenWOP host will do, in any language. The checks see it from outside: each has a rule with its
+place in the text, and is passed, failed, not offered, or could not be tried. Requests go to this address alone,
+redirects are not followed, and what the checks made is deleted at the end.
 
 \b
 Exit codes:

@@ -44,8 +44,11 @@ async def publish_pack(call: HttpRequest) -> Response:
 async def verify_pack(call: HttpRequest) -> Response:
     """The record that an install would write; nothing is written."""
     call.query()
-    pack = await _read(call, _writing(call))
-    return answer(await in_thread(lambda: record_of(pack, datetime.now(UTC))))
+    service = _writing(call)
+    pack = await _read(call, service)
+    record = await in_thread(lambda: record_of(pack, datetime.now(UTC)))
+    await service.packs.check_dependencies(call.tenant, record)
+    return answer(record)
 
 
 async def _read(call: HttpRequest, service: PackService) -> Pack:

@@ -1,0 +1,1 @@
+"""The checks of OpenWOP, one file for each part of the contract."""

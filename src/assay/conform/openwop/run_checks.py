@@ -1,0 +1,381 @@
+"""Fixtures and isolation, content, replay, differences, cancels and annotations of eval runs."""
+
+import secrets
+from typing import Any
+
+from assay.conform.check import (
+    Failed,
+    Host,
+    NotOffered,
+    NotTried,
+    document_of,
+    expect,
+    expect_status,
+    refused_as,
+)
+from assay.conform.json_values import Document, object_in, objects_in, same, shown
+from assay.conform.openwop.event_laws import EVENT_LAWS
+from assay.conform.openwop.runs import (
+    EvalRun,
+    any_run,
+    created,
+    log,
+    poll,
+    ran,
+    request,
+    start,
+    suite_ref,
+    wait_for_end,
+)
+from assay.conform.openwop.scorecard_checks import GOLDEN, summary_of, task_scores
+from assay.conform.openwop.surface import NO_RUN, capability, row, run_path
+
+CANARY = "conform-canary-"
+CONTENT_FREE = ("eval.", "agent.invocation.", "agent.verified", "provider.usage", "memory.", "deployment.")
+CLOSING = {"terminal", "brackets", "order", "tools-paired", "sequence"}
+COUNTER = "conform:counter"
+SECRET = "sk-" + "conform0123456789abcdef0123456789"
+
+
+def _answers(host: Host) -> None:
+    run = ran(host, "tools", **GOLDEN)
+    scores = task_scores(run)
+    for task in ("in-order", "no-response"):
+        expect(scores.get(task) == 1, f"the task {task}: the tool did not answer as its fixtures say")
+    returned = [one for one in run.payloads("agent.toolReturned") if one.get("toolName") == "conform:lookup"]
+    expect(returned, "expected agent.toolReturned of the tool with fixtures")
+    expect(
+        all(one.get("status", "ok") == "ok" for one in returned),
+        "a fixture: expected the status ok of its tool",
+    )
+
+
+def _missing(host: Host) -> None:
+    """A tool without a fixture is an error, and is never called."""
+    run = ran(host, "tools", **GOLDEN)
+    found = [one for one in run.payloads("agent.toolReturned") if one.get("toolName") == COUNTER]
+    expect(
+        all("error" in one and "outcome" not in one for one in found), f"{COUNTER} answered without a fixture"
+    )
+    expect(
+        task_scores(run).get("missing") == 1,
+        "a tool without a fixture: expected that the agent sees an error",
+    )
+
+
+def _not_allowed(host: Host) -> None:
+    run = ran(host, "tools", **GOLDEN)
+    calls = [one.get("toolName") or one.get("tool") for one in run.payloads("agent.toolCalled")]
+    expect("conform:forbidden" not in calls, "agent.toolCalled of a tool that the agent may not call")
+    expect(task_scores(run).get("not-allowed") == 1, "a tool that is not allowed: expected an error")
+
+
+def _memory(host: Host) -> None:
+    scores = task_scores(ran(host, "memory", **GOLDEN))
+    expect(scores.get("seeded") == 1, "a seed of memory is not visible in its trial")
+    for task in ("alone", "plain"):
+        expect(scores.get(task) == 1, f"the task {task} sees the memory of another trial")
+
+
+def _isolation(host: Host) -> None:
+    """A second run sees nothing of the first."""
+    first, second = (
+        start(host, request(host, suite_ref(host, "memory"), evalModes=["golden"])) for _ in range(2)
+    )
+    for run in (first, second):
+        wait_for_end(host, run)
+        scores = task_scores(EvalRun(run, {}, log(host, run), None))
+        expect([*scores.values()] == [1, 1, 1], f"two runs with memory: expected the scores 1, got {scores}")
+
+
+def _live(host: Host) -> list[Any]:
+    """What the tool answered in a new run with live tools."""
+    if "live-shadow" not in capability(host, "agents.evalSuite").get("modes", []):
+        raise NotOffered("discovery does not advertise the mode live-shadow")
+    answer = host.send("POST", "/v1/runs", request(host, suite_ref(host, "live"), evalModes=["live-shadow"]))
+    if answer.status == 400:
+        raise NotTried(f"the host has no tool {COUNTER}, which counts its calls")
+    expect_status(answer, 201, "POST /v1/runs in the mode live-shadow")
+    run = created(host, document_of(answer, "POST /v1/runs"))
+    wait_for_end(host, run)
+    return [*_returned(log(host, run)), run]
+
+
+def _returned(events: list[Document]) -> list[Any]:
+    return [
+        object_in(one, "payload").get("outcome") for one in events if one.get("type") == "agent.toolReturned"
+    ]
+
+
+def _live_calls(host: Host) -> None:
+    """The tool counts its calls: none in golden, one in each live run."""
+    before, _ = _live(host)
+    plain = ran(host, "live", **GOLDEN)
+    expect(_returned(plain.events) == ["a fixture"], "golden: expected the answer of the fixture")
+    after, _ = _live(host)
+    if not isinstance(before, int) or not isinstance(after, int):
+        raise Failed(f"{COUNTER}: expected the number of its calls, got {shown(before)} and {shown(after)}")
+    expect(
+        after == before + 1, f"a golden run between two live ones called the tool {after - before - 1} times"
+    )
+
+
+def _canaries(host: Host) -> None:
+    body = request(host, suite_ref(host, "canaries"), evalModes=["golden"]) | {
+        "tags": [CANARY + "tag"],
+        "metadata": {"note": CANARY + "metadata"},
+    }
+    run = start(host, body)
+    shot = wait_for_end(host, run)
+    for event in log(host, run):
+        if str(event.get("type")).startswith(CONTENT_FREE):
+            expect(
+                CANARY not in shown(event, None), f"{event.get('type')} has content of the task or the agent"
+            )
+    found = summary_of(host, EvalRun(run, shot, [], None))
+    expect(CANARY not in shown(found, None), "the scorecard has content")
+    other = host.send("GET", run_path(run), key="")
+    expect(CANARY.encode() not in other.body, "an answer without a key has content")
+
+
+def _canary_in_refusal(host: Host) -> None:
+    text = CANARY + secrets.token_hex(4)
+    for path, body in (
+        ("/v1/host/assay/suites", {"suiteId": "x", "tasks": [{"taskId": text, "input": text, "expected": {}}]}),
+        ("/v1/runs", {"inputs": {"x": text}, "what": 1}),
+    ):  # fmt: skip
+        capability(host, "agents.evalSuite")
+        answer = host.send("POST", path, body)
+        expect(answer.status >= 400, f"POST {path}: expected a refusal")
+        expect(text.encode() not in answer.body, f"POST {path}: the refusal quotes content")
+
+
+def _hides_key(host: Host) -> None:
+    any_run(host)
+    host.send("GET", run_path(NO_RUN))
+    if host.shows_key:
+        raise Failed(f"the answer to {host.shows_key} has the key in it")
+
+
+def _fork(host: Host, run: str, body: Document) -> EvalRun:
+    answer = host.send("POST", run_path(run, ":fork"), body)
+    expect_status(answer, 201, f"POST {run_path(run, ':fork')}")
+    copy = created(host, document_of(answer, "the answer to a fork"))
+    shot = wait_for_end(host, copy)
+    return EvalRun(copy, shot, log(host, copy), None)
+
+
+def _replay(host: Host) -> None:
+    capability(host, "replay")
+    source = ran(host, "tools", **GOLDEN) if host.suite is None else any_run(host)
+    copy = host.once("replay", lambda: _fork(host, source.id, {"mode": "replay"}))
+    expect(len(copy.events) == len(source.events), "a replay has another number of events than its source")
+    ids = {
+        one.get("eventId"): two.get("eventId") for one, two in zip(source.events, copy.events, strict=True)
+    }
+    for one, two in zip(source.events, copy.events, strict=True):
+        what = f"event {one.get('sequence')} ({one.get('type')}) of a replay"
+        expect(one.get("type") == two.get("type"), f"{what} has another type")
+        expect(one.get("eventId") != two.get("eventId"), f"{what} has the eventId of its source")
+        cause = one.get("causationId")
+        expect(
+            two.get("causationId") == (None if cause is None else ids.get(cause, cause)),
+            f"{what}: causationId",
+        )
+        if not str(one.get("type")).startswith("run."):
+            expect(same(one.get("payload"), two.get("payload")), f"{what} has another payload")
+    expect(same(summary_of(host, copy), summary_of(host, source)), "a replay has another scorecard")
+
+
+def _replay_calls_nothing(host: Host) -> None:
+    capability(host, "replay")
+    before, run = _live(host)
+    _fork(host, run, {"mode": "replay"})
+    after, _ = _live(host)
+    expect(after == before + 1, "a replay called the tool of its source")
+
+
+def _fork_refusals(host: Host) -> None:
+    capability(host, "replay")
+    run = any_run(host)
+    end = len(run.events)
+    for body, status in (
+        ({"mode": "branch"}, 400),
+        ({"mode": "replay", "runOptionsOverlay": {"x": 1}}, 400),
+        ({"mode": "copy"}, 400),
+        ({"mode": "replay", "fromSeq": -1}, 400),
+        ({"mode": "replay", "fromSeq": end + 5}, 422),
+    ):
+        answer = host.send("POST", run_path(run.id, ":fork"), body)
+        refused_as(answer, status, f"POST {run_path(run.id, ':fork')} with {shown(body)}")
+
+
+def _diff(host: Host) -> None:
+    run = any_run(host).id
+    path = run_path(run, f":diff?against={run}")
+    answer = host.send("GET", path)
+    if answer.status in (404, 405, 501):
+        raise NotOffered(f"GET {path} is {answer.status}")
+    expect_status(answer, 200, f"GET {path}")
+    found = document_of(answer, f"GET {path}")
+    expect(
+        found.get("divergedAtSeq", 0) is None and found.get("eventDiffs") == [],
+        "a run and itself: expected no difference",
+    )
+    refused_as(host.send("GET", run_path(run, ":diff")), 400, "a difference without against")
+    refused_as(
+        host.send("GET", run_path(run, f":diff?against={NO_RUN}")), 404, "a difference with an unknown run"
+    )
+
+
+def _diff_of_two(host: Host) -> None:
+    one, two = ran(host, "plain", **GOLDEN).id, ran(host, "other", **GOLDEN).id
+    answer = host.send("GET", run_path(one, f":diff?against={two}"))
+    if answer.status in (404, 405, 501):
+        raise NotOffered(f"GET …:diff is {answer.status}")
+    found = document_of(answer, "GET …:diff")
+    rows = objects_in(found, "eventDiffs")
+    expect(
+        rows and rows[0].get("seq") == found.get("divergedAtSeq"),
+        "divergedAtSeq: expected the first difference",
+    )
+    expect(
+        all(one.get("op") in ("added", "removed", "changed") for one in rows),
+        "eventDiffs: op: expected added, removed or changed",
+    )
+
+
+def _cancelled(host: Host, run: str) -> list[Document]:
+    """Cancel a run, and check what must come of it."""
+    path = run_path(run, "/cancel")
+    answer = host.send("POST", path, {"reason": "conform"})
+    expect_status(answer, 200, f"POST {path}")
+    found = document_of(answer, f"POST {path}")
+    expect(
+        found.get("status") in ("cancelled", "cancelling"), f"POST {path}: got {shown(found.get('status'))}"
+    )
+    shot = wait_for_end(host, run)
+    expect(shot["status"] == "cancelled", f"a cancelled run: got {shot['status']}")
+    events = log(host, run)
+    for law in (one for one in EVENT_LAWS if one.name in CLOSING):
+        for problem in law.find(events, "cancelled"):
+            raise Failed(f"a cancelled run: {problem}")
+    return events
+
+
+def _cancel(host: Host) -> None:
+    run = start(host, request(host, suite_ref(host, "slow"), evalModes=["golden"]))
+    events = _cancelled(host, run)
+    scored = [one for one in events if one.get("type") == "eval.scored"]
+    expect(not scored, "a trial that was cut off has an eval.scored")
+    again = host.send("POST", run_path(run, "/cancel"), {})
+    expect_status(again, 200, "a second cancel")
+    status = document_of(again, "a second cancel").get("status")
+    expect(status == "cancelled", f"a second cancel: expected cancelled, got {shown(status)}")
+    expect(same(log(host, run), events), "a second cancel changed the log")
+
+
+def _cancel_after_each(host: Host) -> None:
+    """Runs that are cancelled once their log has so many events."""
+    for many in (1, 2, 4, 7):
+        run = start(host, request(host, suite_ref(host, "steps"), evalModes=["golden"]))
+        for _ in range(200):
+            if len(poll(host, run, -1)) >= many:
+                break
+        _cancelled(host, run)
+
+
+def _cancel_ended(host: Host) -> None:
+    run = any_run(host)
+    answer = host.send("POST", run_path(run.id, "/cancel"), {})
+    expect_status(answer, 200, "a cancel of a run that has ended")
+    status = document_of(answer, "a cancel of a run that has ended").get("status")
+    expect(status == run.snapshot["status"], f"a cancel of a run that has ended: got {shown(status)}")
+    expect(same(log(host, run.id), run.events), "a cancel of a run that has ended changed its log")
+
+
+def _bulk(host: Host) -> None:
+    run = any_run(host).id
+    answer = host.send("POST", "/v1/runs:bulk-cancel", {"runIds": [run, NO_RUN]})
+    expect_status(answer, 200, "POST /v1/runs:bulk-cancel")
+    rows = objects_in(document_of(answer, "POST /v1/runs:bulk-cancel"), "results")
+    expect(
+        [one.get("runId") for one in rows] == [run, NO_RUN], "results: expected one for each run, in order"
+    )
+    expect([one.get("ok") for one in rows] == [True, False], "results: ok: expected true for ours alone")
+    code = object_in(rows[1], "error").get("code")
+    expect(code == "not_found", f"results: an unknown run: expected not_found, got {shown(code)}")
+    for ids in ([], ["x"] * 101):
+        refused_as(
+            host.send("POST", "/v1/runs:bulk-cancel", {"runIds": ids}), 400, f"a bulk cancel of {len(ids)}"
+        )
+
+
+def _annotation(host: Host, run: str, body: Document) -> Any:
+    capability(host, "feedback")
+    return host.send("POST", run_path(run, "/annotations"), body)
+
+
+def _annotate(host: Host) -> None:
+    run = any_run(host)
+    target = run.events[-1].get("eventId")
+    body = {
+        "target": {"eventId": target},
+        "signal": {"kind": "rating", "rating": 4},
+        "note": f"conform {SECRET}",
+    }
+    answer = _annotation(host, run.id, body)
+    expect_status(answer, 201, "POST …/annotations")
+    made = document_of(answer, "POST …/annotations")
+    for name in ("annotationId", "target", "signal", "actor", "createdAt"):
+        expect(name in made, f"an annotation has no {name}")
+    found = document_of(host.send("GET", run_path(run.id, "/annotations")), "GET …/annotations")
+    ids = [one.get("annotationId") for one in objects_in(found, "annotations")]
+    expect(made["annotationId"] in ids, "GET …/annotations: expected the one that was just made")
+    expect(SECRET not in shown([made, found], None), "an annotation shows a secret")
+    expect(same(log(host, run.id), run.events), "an annotation changed the log")
+    expect(same(summary_of(host, run), run.summary), "an annotation changed the scorecard")
+
+
+def _bad_annotations(host: Host) -> None:
+    run = any_run(host).id
+    for signal in ({"kind": "rating", "rating": 6}, {"kind": "rating"}, {"kind": "vibes"}, {"kind": "label"}):  # fmt: skip
+        refused_as(_annotation(host, run, {"signal": signal}), 400, f"an annotation {shown(signal)}")
+    answer = _annotation(host, run, {"signal": {"kind": "flag"}, "what": 1})
+    refused_as(answer, 400, "an annotation with an unknown member")
+
+
+def _not_copied(host: Host) -> None:
+    capability(host, "replay")
+    run = any_run(host).id
+    _annotation(host, run, {"signal": {"kind": "flag"}})
+    copy = _fork(host, run, {"mode": "replay"}).id
+    answer = host.send("GET", run_path(copy, "/annotations"))
+    expect_status(answer, 200, "GET …/annotations")
+    found = objects_in(document_of(answer, "GET …/annotations"), "annotations")
+    expect(not found, "a fork has the annotations of its source")
+
+
+RUN_CHECKS = [
+    row("fixtures.answers", "6.2", "Fixtures answer a tool in their order, and the last one repeats.", "A task that calls a tool three times with two fixtures; a fixture without a response.", "first, second, second; null.", _answers),
+    row("fixtures.missing", "6.2", "A tool without a fixture fails, and is never called live.", "A task that calls such a tool.", "An error in agent.toolReturned.", _missing),
+    row("fixtures.not-allowed", "6.2", "A tool that the agent may not call is refused without agent.toolCalled.", "A task that calls such a tool, which has a fixture.", "No event of it; an error for the agent.", _not_allowed),
+    row("fixtures.memory", "6.2", "Seeds of memory are visible in their trial alone.", "Three tasks that read their memory, one with a seed.", "The seed in its task, nothing in the others.", _memory),
+    row("fixtures.isolation", "6.2", "A run sees nothing of the memory of another.", "The same suite twice.", "The same scores.", _isolation),
+    row("fixtures.live-calls", "6.2", "With fixtures a tool is never called live, except in live-shadow.", "A golden run between two in live-shadow, with a tool that counts its calls.", "One call more in each live run.", _live_calls),
+    row("content.canaries", "5", "Content stays out of events about evals, out of scorecards and out of refusals.", "A run with canaries in inputs, expectations, tools, memory, tags and metadata.", "None of them in these reads.", _canaries),
+    row("content.refusals", "6.1", "A refusal has places, and no content.", "A suite and a run that are refused, with a canary.", "A body without it.", _canary_in_refusal),
+    row("content.hides-the-key", "2.1", "No answer shows the key.", "Every request of the checks so far.", "Bodies without the key.", _hides_key),
+    row("replay.copies", "3.7", "A replay of an eval run copies every event.", "A fork in the mode replay.", "The same types, payloads and scorecard; ids and causes of its own.", _replay),
+    row("replay.calls-nothing", "3.7", "A replay calls nothing.", "A replay between two runs with a tool that counts its calls.", "No call.", _replay_calls_nothing),
+    row("replay.refusals", "3.7", "A branch needs fromSeq, a replay takes no options, and fromSeq is in the log.", "Five forks that are refused.", "400; 422 behind the end.", _fork_refusals),
+    row("diff.self", "9.1", "A run does not differ from itself.", "GET …:diff against itself, against nothing and against an unknown run.", "No difference; 400; 404.", _diff),
+    row("diff.two", "9.1", "divergedAtSeq is the first difference.", "GET …:diff of two runs.", "The sequence of the first row.", _diff_of_two),
+    row("cancel.ends", "3.5", "A cancel ends the run with one run.cancelled; a trial that is cut off has no score.", "A cancel of a slow run, twice.", "200; one last event; closed brackets; the second changes nothing.", _cancel),
+    row("cancel.after-each-event", "3.5", "A cancel at any moment closes every bracket.", "Runs that are cancelled after 1, 2, 4 and 7 events.", "Logs that keep the laws.", _cancel_after_each),
+    row("cancel.ended", "3.5", "A cancel of a run that has ended changes nothing.", "A cancel of a completed run.", "200 with its status.", _cancel_ended),
+    row("cancel.bulk", "3.5", "A bulk cancel answers for each of up to 100 runs.", "A bulk cancel of our run and an unknown one, of none and of 101.", "Results in order; not_found; 400.", _bulk),
+    row("annotations.add", "9.2", "An annotation stands beside the log, and changes neither it nor a score.", "An annotation with a secret in its note.", "201; it is listed; no secret; the same log and scorecard.", _annotate),
+    row("annotations.bad", "9.2", "An annotation that says nothing is refused.", "Five annotations with wrong signals.", "400.", _bad_annotations),
+    row("annotations.not-copied", "9.2", "A fork does not copy annotations.", "A replay of a run with an annotation.", "No annotation.", _not_copied),
+]  # fmt: skip

@@ -1,0 +1,396 @@
+"""Workflows: sample workflows and what must come of them, verdicts that gate, people that answer."""
+
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import Any
+
+from assay.conform.check import (
+    Failed,
+    Host,
+    NotOffered,
+    NotTried,
+    at_once,
+    document_of,
+    expect,
+    expect_status,
+    refused_as,
+)
+from assay.conform.http_client import Unanswered
+from assay.conform.json_values import Document, object_in, objects_in, same, shown
+from assay.conform.openwop.event_laws import EVENT_LAWS
+from assay.conform.openwop.runs import (
+    ENDED,
+    INPUTS,
+    SUSPENDED,
+    log,
+    payloads,
+    snapshot,
+    wait_for_end,
+    wait_for_rest,
+    workflow,
+)
+from assay.conform.openwop.surface import (
+    NO_RUN,
+    capability,
+    fixture,
+    fixtures,
+    play,
+    row,
+    run_path,
+)
+
+CANARY = "conform-canary-verdict"
+LAWS = {"envelope", "sequence", "causes", "terminal", "no-content", "usage"}
+SLOW = ("delay", "cancellable", "run-duration-breach")  # of the fixtures: they wait for a time
+VERIFIED = {"agentId", "target", "verdict", "criteria", "confidence", "causationHostId"}
+CHAIN = ("dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested")
+PARALLEL = 6
+
+
+def _rested(
+    host: Host, name: str, inputs: Document | None = None, **configurable: Any
+) -> tuple[Document, list[Document]]:
+    """A run of a sample workflow that has ended, or waits for a person."""
+
+    def make() -> tuple[Document, list[Document]]:
+        run = workflow(host, fixture(host, name), inputs, **configurable)
+        shot = wait_for_rest(host, run)
+        return shot, log(host, run, status=shot["status"])
+
+    return host.once(f"workflow {name} {sorted(configurable.items())}", make)
+
+
+OUTCOMES: tuple[tuple[str, str, Document | None, Document, str | None], ...] = (
+    ("noop", "completed", None, {}, None),
+    ("multi-node", "completed", None, {}, None),
+    ("identity", "completed", INPUTS["conformance-identity"], {}, None),
+    ("failure", "failed", None, {}, ""),
+    ("cap-breach", "failed", None, {"recursionLimit": 5}, "recursion_limit_exceeded"),
+    ("run-duration-breach", "failed", {"delayMs": 30_000}, {"runTimeoutMs": 1000}, "run_timeout"),
+)
+
+
+def _outcomes(host: Host) -> None:
+    there = fixtures(host)
+    for name, status, inputs, configurable, code in OUTCOMES:
+        if f"conformance-{name}" not in there:
+            continue
+        shot, events = _rested(host, name, inputs, **configurable)
+        expect(shot["status"] == status, f"the fixture {name}: expected {status}, got {shot['status']}")
+        error = object_in(shot, "error")
+        if code is not None:
+            texts = isinstance(error.get("code"), str) and isinstance(error.get("message"), str)
+            expect(texts, f"the fixture {name}: expected an error with code and message")
+        if code:
+            expect(
+                error["code"] == code, f"the fixture {name}: expected {code}, got {shown(error.get('code'))}"
+            )
+        if inputs and "payload" in inputs:
+            found = object_in(shot, "variables").get("payload")
+            expect(same(found, inputs["payload"]), f"the fixture {name}: variables.payload is not the input")
+        if name == "multi-node":
+            nodes = [one.get("nodeId") for one in payloads(events, "node.completed")]
+            expect(nodes == ["a", "b", "c"], f"the fixture {name}: nodes {nodes}")
+        if name.endswith("-breach"):
+            (cap,) = payloads(events, "cap.breached") or [{}]
+            expect(
+                cap.get("observed", 0) >= cap.get("limit", 1),
+                f"the fixture {name}: cap.breached: {shown(cap)}",
+            )
+
+
+def _laws(host: Host) -> None:
+    """Every workflow that can be started: its log, and that a verdict gates."""
+    for id in fixtures(host):
+        name = id.removeprefix("conformance-")
+        if name in SLOW:
+            continue
+        shot, events = _rested(host, name, None, **({"recursionLimit": 5} if name == "cap-breach" else {}))
+        for law in (one for one in EVENT_LAWS if one.name in LAWS):
+            if law.name == "terminal" and shot["status"] in SUSPENDED:
+                continue
+            for problem in law.find(events, str(shot["status"])):
+                raise Failed(f"the fixture {name}: {problem}")
+        for problem in gated(events, str(shot["status"])):
+            raise Failed(f"the fixture {name}: {problem}")
+        if shot["status"] in SUSPENDED:
+            host.send("POST", run_path(str(shot["runId"]), "/cancel"), {})
+
+
+def gated(events: list[Document], status: str) -> Iterator[str]:
+    """Nothing is merged, and no run ends as a success, while a verdict other than `pass` or an open question stands."""
+    verdict, asked = "", False
+    for event in events:
+        type, payload = str(event.get("type")), object_in(event, "payload")
+        if type == "agent.verified":
+            verdict = str(payload.get("verdict"))
+        elif type == "agent.decided":
+            verdict = ""
+        elif type == "interrupt.requested":
+            asked = True
+        elif type.startswith(("approval.", "interrupt.")) or type == "node.completed":
+            asked = False
+        elif type == "core.workflowChain.event" and payload.get("phase") == "output.harvested" and asked:
+            yield "outputs are harvested while an approval is open"
+    if status == "completed" and verdict in ("fail", "revise"):
+        yield f"the run is completed after the verdict {verdict}"
+    if status == "completed" and asked:
+        yield "the run is completed while an approval is open"
+
+
+def _approval(host: Host) -> None:
+    run = workflow(host, fixture(host, "approval"))
+    shot = wait_for_rest(host, run)
+    expect(
+        shot["status"] == "waiting-approval", f"the approval: expected waiting-approval, got {shot['status']}"
+    )
+    node = shot.get("currentNodeId")
+    expect(node == "gate", f"the approval: currentNodeId: expected gate, got {shown(node)}")
+    other = host.send("POST", run_path(run, "/interrupts/nothing"), {"resumeValue": {"action": "accept"}})
+    expect_status(other, 404, "an answer to a node that does not ask")
+    for value in ({"action": "vibes"}, {}):
+        bad = host.send("POST", run_path(run, "/interrupts/gate"), {"resumeValue": value})
+        expect_status(bad, (400, 422), f"the answer {shown(value)}")
+    expect(snapshot(host, run)["status"] == "waiting-approval", "a bad answer ended the wait")
+    good = host.send("POST", run_path(run, "/interrupts/gate"), {"resumeValue": {"action": "accept"}})
+    expect_status(good, 200, "the answer accept")
+    expect(wait_for_end(host, run)["status"] == "completed", "an accepted approval: expected completed")
+
+
+def _one_answer(host: Host) -> None:
+    run = workflow(host, fixture(host, "approval"))
+    wait_for_rest(host, run)
+    answer = {"resumeValue": {"action": "accept"}}
+    path = run_path(run, "/interrupts/gate")
+    answers = at_once(lambda _: host.send("POST", path, answer), range(PARALLEL))
+    won = [one for one in answers if one.status == 200]
+    expect(
+        len(won) == 1, f"{PARALLEL} answers at once: expected one 200, got {[one.status for one in answers]}"
+    )
+    wait_for_end(host, run)
+    expect(
+        sum(one.get("type") == "approval.granted" for one in log(host, run)) <= 1,
+        "two approvals were granted for one question",
+    )
+
+
+def _dispatch_loop(host: Host) -> None:
+    shot, events = _rested(host, "dispatch-loop")
+    expect(shot["status"] == "completed", f"the dispatch loop: expected completed, got {shot['status']}")
+    decided = payloads(events, "runOrchestrator.decided")
+    kinds = [object_in(one, "decision").get("kind") for one in decided]
+    expect(kinds == ["next-worker", "terminate"], f"decisions: expected next-worker, terminate; got {kinds}")
+    rounds = [one.get("iteration") for one in decided]
+    expect(rounds == [1, 2], f"iterations: expected 1, 2; got {rounds}")
+    expect(len({str(one.get("agentId")) for one in decided}) == 1, "decisions: expected one agent")
+
+
+def _handoff(host: Host) -> None:
+    shot, events = _rested(host, "multi-agent-handoff")
+    chain = [one for one in events if one.get("type") == "core.workflowChain.event"]
+    phases = [object_in(one, "payload").get("phase") for one in chain]
+    expect(phases == [*CHAIN], f"the phases of a hand-off: expected {CHAIN}, got {phases}")
+    decided = [one for one in events if one.get("type") == "runOrchestrator.decided"][:1]
+    expect(decided, "a hand-off: expected a decision before it")
+    for before, after in pairwise([*decided, *chain]):
+        expect(
+            after.get("causationId") == before.get("eventId"),
+            f"{object_in(after, 'payload').get('phase')}: causationId: expected the phase before",
+        )
+    result = object_in(shot, "variables").get("parentResult")
+    expect(result == "handoff-complete", f"parentResult: expected handoff-complete, got {shown(result)}")
+
+
+def _escalation(host: Host) -> None:
+    shot, events = _rested(host, "multi-agent-confidence-escalation")
+    expect(
+        shot["status"] == "waiting-approval",
+        f"a low confidence: expected waiting-approval, got {shot['status']}",
+    )
+    found = payloads(events, "core.workflowChain.confidence-escalated")
+    expect(len(found) == 1, f"a low confidence: expected one confidence-escalated, got {len(found)}")
+    one = found[0]
+    floor, confidence = one.get("floor", 0), one.get("confidence", 1)
+    expect(
+        0.5 <= floor <= 1 and confidence < floor, f"confidence-escalated: {confidence} is not below {floor}"
+    )
+    expect(not payloads(events, "core.workflowChain.event"), "a low confidence: something was dispatched")
+
+
+def _held(host: Host) -> None:
+    shot, events = _rested(host, "orchestrator-low-confidence")
+    expect(
+        shot["status"] == "waiting-approval",
+        f"a held decision: expected waiting-approval, got {shot['status']}",
+    )
+    expect(
+        not payloads(events, "runOrchestrator.decided"), "a held decision was recorded before its approval"
+    )
+    expect(
+        any(one.get("reason") == "low-confidence" for one in payloads(events, "node.suspended")),
+        "a held decision: expected node.suspended with the reason low-confidence",
+    )
+
+
+def _ancestry(host: Host) -> None:
+    model = capability(host, "multiAgent.executionModel")
+    crossed = object_in(model, "crossHostCausation")
+    if not crossed.get("ancestryEndpointSupported"):
+        answer = host.send("GET", run_path(NO_RUN, "/ancestry"))
+        expect_status(answer, 404, "GET …/ancestry, which is not advertised")
+        return
+    shot, events = _rested(host, "multi-agent-handoff")
+    parent = str(shot["runId"])
+    top = document_of(host.send("GET", run_path(parent, "/ancestry")), "GET …/ancestry")
+    expect(top.get("parent", 0) is None, "the ancestry of a run without a parent: expected null")
+    expect(top.get("hostId") == crossed.get("hostId"), "the ancestry: hostId is another than in discovery")
+    children = [
+        one.get("childRunId") for one in payloads(events, "core.workflowChain.event") if "childRunId" in one
+    ]
+    expect(children, "a hand-off: expected a childRunId")
+    child = document_of(host.send("GET", run_path(str(children[0]), "/ancestry")), "GET …/ancestry")
+    found = object_in(child, "parent").get("runId")
+    expect(found == parent, f"the ancestry of a child: expected its parent, got {shown(found)}")
+
+
+def _definition(host: Host) -> None:
+    id = fixture(host, "noop")
+    answer = host.send("GET", f"/v1/workflows/{id}")
+    expect_status(answer, 200, f"GET /v1/workflows/{id}")
+    found = document_of(answer, f"GET /v1/workflows/{id}")
+    needed = {"id", "name", "version", "nodes", "edges", "triggers", "variables", "metadata", "settings"}
+    expect(needed <= found.keys(), f"a definition has no {sorted(needed - found.keys())}")
+    expect(found["id"] == id, f"GET /v1/workflows/{id}: id is another")
+    refused_as(host.send("GET", "/v1/workflows/nothing"), 404, "GET of an unknown workflow")
+
+
+def _verified(host: Host, verdict: str, **more: Any) -> Document:
+    """What a verifier loop of the host came to, with a critic that does this."""
+    capability(host, "multiAgent.executionModel.verifier")
+    body = {"simulateVerdict": verdict, "task": {"text": CANARY}} | more
+    return host.once(f"verdict {verdict} {more}", lambda: play(host, "/agents/verify-run", body))
+
+
+def _success(found: Document) -> bool:
+    return (
+        found.get("status") == "completed"
+        or found.get("outcome") == "completed"
+        or found.get("committed") is True
+    )
+
+
+def _gates(host: Host) -> None:
+    if capability(host, "multiAgent.executionModel.verifier").get("gating") is not True:
+        raise NotOffered("discovery does not advertise verifier.gating")
+    expect(_success(_verified(host, "pass")), "the verdict pass: expected a commit")
+    for verdict in ("fail", "revise"):
+        found = _verified(host, verdict)
+        expect(not _success(found), f"the verdict {verdict}: the result is committed")
+        seen = [one.get("verdict") for one in objects_in(found, "events")]
+        expect(verdict in seen, f"the verdict {verdict}: events have {seen}")
+
+
+def _bad_critics(host: Host) -> None:
+    for critic in ("crash", "garbage", "hang"):
+        try:
+            found = _verified(host, critic)
+        except Unanswered:
+            raise NotTried("the time limit of a critic is longer than that of a request: --timeout") from None
+        expect(not _success(found), f"a critic that does {critic}: the result is committed")
+
+
+def _log_of(host: Host, verdict: str) -> tuple[Document, list[Document]]:
+    run = _verified(host, verdict).get("runId")
+    if not isinstance(run, str):
+        raise NotTried("the test-only route does not say which run it made")
+    shot = snapshot(host, run)
+    return shot, log(host, run, status=shot["status"])
+
+
+def _bound(host: Host) -> None:
+    """An actor that must always revise stops at the limit of turns."""
+    shot, events = _log_of(host, "revise")
+    found = payloads(events, "cap.breached")
+    expect(found, "a loop without an end: expected cap.breached")
+    cap = found[-1]
+    expect(cap.get("kind") == "loop-iterations", f"cap.breached: kind: got {shown(cap.get('kind'))}")
+    limit, observed = cap.get("limit", 0), cap.get("observed", 0)
+    expect(observed == limit + 1, f"cap.breached: observed: expected {limit + 1}, got {observed}")
+    many = len(payloads(events, "agent.verified"))
+    expect(many == limit, f"a limit of {limit} turns: expected as many verdicts, got {many}")
+    code = object_in(shot, "error").get("code")
+    expect(code == "loop_limit_exceeded", f"the run: expected loop_limit_exceeded, got {shown(code)}")
+
+
+def _targets(host: Host) -> None:
+    """A verdict shows whether an agent judged itself: its target is an event, a call or a run with an agent."""
+    _, events = _log_of(host, "pass")
+    ids = {one.get("eventId"): one for one in events}
+    for event in (one for one in events if one.get("type") == "agent.verified"):
+        payload = object_in(event, "payload")
+        more = payload.keys() - VERIFIED
+        expect(not more, f"agent.verified has the members {sorted(more)}")
+        expect(payload.get("verdict") in ("pass", "fail", "revise"), "agent.verified: verdict is another")
+        target = ids.get(event.get("causationId"))
+        expect(target is not None, "agent.verified: causationId is not the event that it is about")
+        if payload.get("target") in ids:
+            actor = object_in(ids[payload["target"]], "payload").get("agentId")
+            expect(isinstance(actor, str), "agent.verified: its target has no agentId to compare with")
+
+
+def _no_content(host: Host) -> None:
+    for verdict in ("pass", "fail"):
+        found = _verified(host, verdict)
+        expect(CANARY not in shown(found.get("events"), None), "a verdict has content of the task")
+        _, events = _log_of(host, verdict)
+        for one in payloads(events, "agent.verified"):
+            expect(CANARY not in shown(one, None), "agent.verified has content of the task")
+
+
+def _iterations(host: Host) -> None:
+    for verdict in ("pass", "revise"):
+        _, events = _log_of(host, verdict)
+        found = [one.get("iteration") for one in payloads(events, "runOrchestrator.decided")]
+        expect(found == list(range(1, len(found) + 1)), f"iterations: expected 1, 2, …; got {found}")
+
+
+def _give_up(host: Host) -> None:
+    found = _verified(host, "fail", onFail="give-up")
+    expect(found.get("committed") is not True, "an agent that gives up: the result is committed")
+    run = found.get("runId")
+    answer = host.send("GET", f"/v1/host/assay/runs/{run}/verification")
+    if answer.status == 200:
+        goal = document_of(answer, "the report of a verification").get("goalSatisfied")
+        expect(goal is False, f"an agent that gives up: goalSatisfied: expected false, got {shown(goal)}")
+
+
+def _laws_of_verdicts(host: Host) -> None:
+    for verdict in ("pass", "fail", "revise"):
+        shot, events = _log_of(host, verdict)
+        problems = [*gated(events, str(shot["status"]))]
+        for law in (one for one in EVENT_LAWS if one.name in LAWS | {"brackets"}):
+            if law.name != "terminal" or shot["status"] in ENDED:
+                problems += islice(law.find(events, str(shot["status"])), 1)
+        expect(not problems, f"the verdict {verdict}: {'; '.join(problems[:3])}")
+
+
+WORKFLOW_CHECKS = [
+    row("workflows.outcomes", "11", "Sample workflows end as their definitions say.", "noop, multi-node, identity, failure, cap-breach and run-duration-breach.", "Their statuses, errors and variables.", _outcomes),
+    row("workflows.laws", "4.2", "Every workflow that can be started keeps the laws of events, and a verdict or an approval gates it.", "Each advertised fixture, to its end or to a question.", "Logs that keep the laws.", _laws),
+    row("workflows.definition", "1.3", "A definition can be read.", "GET /v1/workflows/{workflowId}.", "200 with the required members; 404.", _definition),
+    row("workflows.approval", "11", "A run waits for a person, and goes on after a good answer alone.", "conformance-approval; answers to another node, with another action, and accept.", "waiting-approval, 404, 400 or 422, completed.", _approval),
+    row("workflows.one-answer", "3.6", "Of answers at the same time one counts.", f"accept {PARALLEL} times at once.", "One 200.", _one_answer),
+    row("workflows.dispatch-loop", "13.10", "Every decision has an iteration, from 1 without gaps; nothing follows terminate.", "conformance-dispatch-loop.", "next-worker 1, terminate 2, one agent.", _dispatch_loop),
+    row("workflows.handoff", "13.5", "The phases of a hand-off cause each other.", "conformance-multi-agent-handoff.", f"{', '.join(CHAIN)}, each caused by the one before.", _handoff),
+    row("workflows.escalation", "13.6", "A decision below the floor waits for an approval, and dispatches nothing.", "conformance-multi-agent-confidence-escalation.", "waiting-approval, one confidence-escalated, no hand-off.", _escalation),
+    row("workflows.held", "13.2", "A decision of an unsure supervisor is not recorded before its approval.", "conformance-orchestrator-low-confidence.", "waiting-approval, node.suspended, no decision.", _held),
+    row("workflows.ancestry", "13.8", "A child knows its parent.", "GET …/ancestry of a parent and of its child.", "null and the parent; 404 if it is not advertised.", _ancestry),
+    row("verify.gates", "8.2", "pass commits; fail and revise never do.", "A verifier loop with each verdict.", "A commit after pass alone.", _gates),
+    row("verify.bad-critics", "8.2", "A critic that crashes, hangs or answers with something else counts as fail.", "A verifier loop with such critics.", "No commit.", _bad_critics),
+    row("verify.bound", "8.2", "A loop stops at its limit of turns.", "A verifier loop whose critic always says revise.", "As many verdicts as the limit, cap.breached, loop_limit_exceeded.", _bound),
+    row("verify.targets", "8.1", "A verdict has a target whose agent can be compared with the critic.", "The log of a verified run.", "agent.verified with known members, about an event with an agent.", _targets),
+    row("verify.no-content", "8.1", "A verdict has no content.", "A task with a canary.", "Events without it.", _no_content),
+    row("verify.iterations", "13.10", "Turns of a verifier loop count from 1 without gaps.", "The logs of verified runs.", "1, 2, ….", _iterations),
+    row("verify.give-up", "8.5", "An agent that gives up did not reach its goal.", "A verifier loop that gives up.", "No commit; goalSatisfied false.", _give_up),
+    row("verify.laws", "8.2", "Logs of verified runs keep the laws of events, and the verdict gates.", "The logs of three verdicts.", "Logs that keep the laws.", _laws_of_verdicts),
+]  # fmt: skip

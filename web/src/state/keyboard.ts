@@ -6,6 +6,7 @@ export interface Command {
   label: string;
   run: (event: KeyboardEvent) => void;
   inText?: boolean; // also while the focus is in a text field
+  outside?: string; // a selector: not while the focus is within such an element
 }
 
 interface Layer {
@@ -37,6 +38,7 @@ window.addEventListener("keydown", (event) => {
   for (const layer of asked) {
     for (const command of layer.commands) {
       if (typing && !command.inText) continue;
+      if (command.outside && event.target instanceof Element && event.target.closest(command.outside)) continue;
       if (command.keys === sequence || command.keys === pressed) {
         pending = "";
         event.preventDefault();

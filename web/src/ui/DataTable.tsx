@@ -77,6 +77,12 @@ export function DataTable<Row>(props: Props<Row>) {
     scrollPaddingStart: narrow ? 0 : headHeight,
   });
   useEffect(() => virtual.measure(), [height, props.rows, virtual]);
+  const place = useRef({ focus, height });
+  place.current.focus = focus;
+  useEffect(() => {
+    if (place.current.height !== height) virtual.scrollToIndex(Math.max(0, place.current.focus), { align: "auto" }); // as cards, the rows are elsewhere
+    place.current.height = height;
+  }, [height, virtual]);
 
   const items = virtual.getVirtualItems();
   const first = items[0]?.index ?? 0;
@@ -120,7 +126,7 @@ export function DataTable<Row>(props: Props<Row>) {
     };
     focusRow(FRAMES); // at once if it can be: a key that follows acts on the new row
   };
-  useImperativeHandle(props.handle, () => ({ focusRow: focusLine, showRow: (index) => virtual.scrollToIndex(index, { align: "center" }) }));
+  useImperativeHandle(props.handle, () => ({ focusRow: focusLine, showRow: (index) => virtual.scrollToIndex(index, { align: "auto" }) }));
   useKeys(
     "List",
     props.screenMoves

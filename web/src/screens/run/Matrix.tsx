@@ -173,6 +173,7 @@ function NarrowRow({ row, title, match }: { row: CaseRow; title: React.ReactNode
         <span className="grow truncate">{title}</span>
         <span className="num faint">{parts.filter(Boolean).join(" · ")}</span>
       </span>
+      {row.status === "passed" && !match && <span className="faint truncate">{row.preview && <VisibleText text={row.preview.input} />}</span>}
       <ReasonAndOutput row={row} match={match} />
     </div>
   );

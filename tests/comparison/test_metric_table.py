@@ -162,6 +162,11 @@ def test_the_menus_of_a_page_come_from_the_data():
     view = comparison_view(PairedRuns([a, b]), None)
     assert (view.groupings, view.checks) == (("tag", "check"), ("helpful", "safe"))
     assert view.pairs[0].metrics == ()
+    tagged = [
+        scores(name, [line("c0", {"helpful": True}, cost=1, latency=1, metadata={"tags": ["x"]})])
+        for name in "ab"
+    ]
+    assert comparison_view(PairedRuns(tagged), None).groupings == ("tag",)
     view = comparison_view(PairedRuns([a, b]), None, metrics=True)
     assert [one.metric for one in view.pairs[0].metrics][:2] == ["passed", "score"]
 

@@ -21,7 +21,16 @@ from assay.errors.door import hint_of, place_of
 from assay.protocol.json_types import is_list, is_object
 from assay.results.check_names import AGENT_ANSWERED
 from assay.results.run_part import CASES_OF_DATA, RunPart
-from assay.results.slices import LONGEST, MAX_SLICES, Columns, Dimension, note_members, too_many_slices
+from assay.results.slices import (
+    LONGEST,
+    MAX_SLICES,
+    NONE,
+    Columns,
+    Dimension,
+    note_members,
+    read_dimension,
+    too_many_slices,
+)
 from assay.traces.sampling import SampledTraces
 
 Grouping = Literal["check", "criterion"]
@@ -32,6 +41,7 @@ MAX_CHECK_METRICS = 30  # checks of a table of all metrics
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 UNKNOWN_SEVERITY: Severity = "critical"  # counts a finding with another severity: a gate must not overlook it
+_TAGS = read_dimension("tag")
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -156,8 +166,8 @@ class RunScores:
         self.sampling.add(line.execution_context.output.metadata)
         if self._dimensions or self.options.every_metric:
             note_members(case, self.members)
-            if not self.has_tags and case.get("tags"):
-                self.has_tags = True
+            if not self.has_tags:
+                self.has_tags = _TAGS.slices_of({"test_case": case}) != [NONE]
         for dimension in self._dimensions:
             context = (
                 _decode(raw)["execution_context"] if dimension.query is not None else {"test_case": case}

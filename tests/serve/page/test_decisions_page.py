@@ -69,7 +69,7 @@ def expect():
 
 
 def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expect, tmp_path, screenshot):
-    address = f"/compare?runs={site.before},{site.after}&by=tag"
+    address = f"/compare?runs={site.before},{site.after}"  # without a choice the slices are by tag
     screenshot(
         "compare",
         f"{site.url}/#{address}",
@@ -99,6 +99,8 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expec
         page.get_by_role("menuitem", name="CSV").click()
     download.value.save_as(tmp_path / "cases.csv")
     assert len((tmp_path / "cases.csv").read_text().splitlines()) == 1 + pair.worse + pair.better
+    page.get_by_role("combobox", name="Slices").select_option("none")
+    expect(page.get_by_role("region", name="By tag")).to_have_count(0)
 
 
 def test_every_metric_is_in_a_table_that_chooses_one(site, page, expect, tmp_path):

@@ -19,7 +19,7 @@ import { DiffView } from "./DiffView";
 import { GridView } from "./GridView";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
-import { groupingOptions, metricOptions, VERDICT_TONE, VERDICT_WHY } from "./words";
+import { groupingOptions, metricOptions, NO_SLICES, VERDICT_TONE, VERDICT_WHY } from "./words";
 
 const VIEWS = [
   ["", "Verdict"],
@@ -34,20 +34,26 @@ export default function CompareScreen(_: ScreenProps) {
   const [margin, setMargin] = useParam("margin");
   const [of] = useParam("of");
   const [shown, setShown] = useParam("view");
-  const query = { runs, metric, by, margin };
-  const view = useQuery({
-    queryKey: ["comparison", runs, metric, by, margin],
-    queryFn: ({ signal }) => getComparison(query, signal),
-    enabled: runs.length >= 2,
+  const asked = { runs, metric, by: by === NO_SLICES ? "" : by, margin };
+  const options = (of: typeof asked, enabled: boolean) => ({
+    queryKey: ["comparison", runs, metric, of.by, margin],
+    queryFn: ({ signal }: { signal: AbortSignal }) => getComparison(of, signal),
+    enabled,
     staleTime: Infinity, // runs that have ended do not change
     retry: false,
   });
+  const first = useQuery(options(asked, runs.length >= 2));
+  const byTag = by === "" && (first.data?.groupings ?? []).includes("tag") && reportSource() === null;
+  const tags = useQuery(options({ ...asked, by: "tag" }, byTag)); // slices without a choice
+  const hasTags = byTag && tags.data !== undefined && tags.data.comparison.comparisons.some((pair) => (pair.slices ?? []).length > 1);
+  const view = hasTags ? tags : first;
+  const query = hasTags ? { ...asked, by: "tag" } : asked;
   const rows = useRunRows(runs);
   if (runs.length === 1) return <Proposal run={runs[0] ?? ""} />;
   if (runs.length < 2) return <NoRuns />;
   const at = Math.max(0, view.data?.comparison.comparisons.findIndex((pair) => pair.run === of) ?? 0);
   const metrics = metricOptions(view.data?.checks ?? [], metric);
-  const groupings = groupingOptions(view.data?.groupings ?? [], by);
+  const groupings = groupingOptions(first.data?.groupings ?? [], by, hasTags);
   return (
     <div className="screen compare">
       <header className="screen-head">
@@ -55,21 +61,25 @@ export default function CompareScreen(_: ScreenProps) {
         {reportSource() === null && <Segments label="What is shown" value={shown} options={VIEWS} onChange={setShown} />}
         <span className="grow" />
         {reportSource() === null && <div className="toolbar">
-          <Select label="Metric" value={metric} options={metrics} onChange={setMetric} />
-          <Select label="Slices" value={by} options={groupings} onChange={setBy} />
-          <label className="compare-margin">
-            <span className="quiet">Margin</span>
-            <Field
-              type="text"
-              inputMode="decimal"
-              placeholder="none"
-              aria-label="Margin: a difference below this does not matter"
-              defaultValue={margin}
-              key={margin}
-              onBlur={(event) => setMargin(event.target.value.trim())}
-              onKeyDown={(event) => event.key === "Enter" && setMargin(event.currentTarget.value.trim())}
-            />
-          </label>
+          {shown !== "diff" && <Select label="Metric" value={metric} options={metrics} onChange={setMetric} />}
+          {shown === "" && (
+            <>
+              <Select label="Slices" value={by} options={groupings} onChange={setBy} />
+              <label className="compare-margin">
+                <span className="quiet">Margin</span>
+                <Field
+                  type="text"
+                  inputMode="decimal"
+                  placeholder="none"
+                  aria-label="Margin: a difference below this does not matter"
+                  defaultValue={margin}
+                  key={margin}
+                  onBlur={(event) => setMargin(event.target.value.trim())}
+                  onKeyDown={(event) => event.key === "Enter" && setMargin(event.currentTarget.value.trim())}
+                />
+              </label>
+            </>
+          )}
         </div>}
       </header>
       <RunStrip runs={runs} rows={rows} onSwap={() => setRuns([runs[1] ?? "", runs[0] ?? "", ...runs.slice(2)])} />
@@ -200,7 +210,7 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
   return (
     <>
       {comparisons.length > 1 && <PairTable view={view} at={at} rows={rows} />}
-      <MetricTable query={query} at={at} chosen={metric} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
+      <MetricTable query={{ ...query, by: "" }} at={at} chosen={metric} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
       <Verdict pair={pair} words={words} />
       {passed !== null && <PassStrip counts={passed} selects={reportSource() === null} />}
       {points.length > 0 && passed === null && (

@@ -70,7 +70,7 @@ function useCase(run: string, position: number | undefined) {
 function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: string }) {
   const before = useCase(baseline, row.position_before);
   const after = useCase(run, row.position_after);
-  const [mode, setMode] = useParam("view", "difference");
+  const [mode, setMode] = useParam("outputs", "difference");
   const first = before.data && trialOf(before.data);
   const second = after.data && trialOf(after.data);
   const loading = (before.isPending && row.position_before !== undefined) || (after.isPending && row.position_after !== undefined);

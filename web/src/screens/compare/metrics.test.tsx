@@ -49,4 +49,6 @@ test("the menus have what the runs have, and what is chosen", () => {
   expect(metricOptions(["helpful"], "").map(([value]) => value)).toEqual(["", "passed", "score", "cost_usd", "latency_ms", "latency_ms:median", "latency_ms:p95", "helpful"]);
   expect(metricOptions([], "judge:confidence").at(-1)).toEqual(["judge:confidence", "judge:confidence"]);
   expect(groupingOptions(["tag", "tier"], "topic").map(([value]) => value)).toEqual(["", "tag", "tier", "topic"]);
+  expect(groupingOptions(["tag", "tier"], "", true)).toEqual([["", "By tag"], ["tier", "By tier"], ["none", "No slices"]]);
+  expect(groupingOptions(["tag", "tier"], "none").map(([, text]) => text)).toEqual(["By tag", "By tier", "No slices"]);
 });

@@ -35,10 +35,13 @@ export function metricOptions(checks: string[], metric: string): (readonly [stri
   return [["", "Default metric"], ...all.map((name) => [name, METRIC_NAMES[name] ?? name] as const)];
 }
 
-/** The menu of slices: what the cases can be sliced by, and the chosen one. */
-export function groupingOptions(groupings: string[], by: string): (readonly [string, string])[] {
-  const all = by === "" || groupings.includes(by) ? groupings : [...groupings, by];
-  return [["", "No slices"], ...all.map((name) => [name, `By ${name}`] as const)];
+export const NO_SLICES = "none";
+
+/** The menu of slices: what the cases can be sliced by, and the chosen one. `byTag`: without a choice they are by tag. */
+export function groupingOptions(groupings: string[], by: string, byTag = false): (readonly [string, string])[] {
+  const all = by === "" || by === NO_SLICES || groupings.includes(by) ? groupings : [...groupings, by];
+  const named = all.map((name) => [name, `By ${name}`] as const);
+  return byTag || by === NO_SLICES ? [["", "By tag"], ...named.filter(([name]) => name !== "tag" || by === "tag"), [NO_SLICES, "No slices"]] : [["", "No slices"], ...named];
 }
 
 export const CHANGE_WORD: Record<Change, string> = {

@@ -15,11 +15,13 @@ def preview_of(value: Any, role: str) -> str:
     The beginning of a value: of a conversation the last message of this role, of an object its `text`, `content` or
     `answer`; else the value as JSON.
     """
-    text = _words(value, role)
+    words = words_of(value, role)
+    text = msgspec.json.encode(value).decode() if words is None else words
     return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
 
 
-def _words(value: Any, role: str) -> str:
+def words_of(value: Any, role: str) -> str | None:
+    """The words of a value, as `preview_of` finds them; None: it is JSON without any."""
     if isinstance(value, str):
         return value
     messages = value.get("messages") if is_object(value) else value
@@ -29,7 +31,7 @@ def _words(value: Any, role: str) -> str:
         for name in MEMBERS:
             if said := _content(value.get(name)):
                 return said
-    return msgspec.json.encode(value).decode()
+    return None
 
 
 def _last_message(messages: list[Any], role: str) -> str:

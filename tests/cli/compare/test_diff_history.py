@@ -147,6 +147,8 @@ def test_a_narrow_terminal_keeps_the_chart(home):
         ("x" * 5_000 + "a", "x" * 5_000 + "b", ("xxa' from character 5,001", "xxb' from character 5,001")),
         ("x" * 5_000, "x" * 5_000 + "b", ("xx' from character 5,001", "xxb' from character 5,001")),
         ("short", "shore", ("answers 'short'", "answers 'shore'")),
+        ({"text": "yes", "n": 1}, {"text": "no", "n": 1}, ("answers 'yes'", "answers 'no'")),
+        ({"text": "yes", "n": 1}, {"text": "yes", "n": 2}, ('{"text":"yes","n":1}', '{"text":"yes","n":2}')),
     ],
 )
 def test_long_answers_are_shown_where_they_part_ways(left, right, words):

@@ -6,6 +6,7 @@ from msgspec import Struct
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.agenteval.planning.run_header import read_request
 from assay.agenteval.results.detail import detail_of
+from assay.cases.previews import words_of
 from assay.comparison.divergence import Divergence, TaskPath, first_divergence
 from assay.comparison.views.shown_cases import ShownCase, add_trajectories, case_of, trials_of
 from assay.concurrency.threads import in_thread
@@ -166,6 +167,9 @@ def answer_line(path: TaskPath, other: TaskPath) -> str:
     if not path.has_answer:
         return f"has no answer: {_short(path.error)}" if path.error else "has no answer"
     answer, compared = path.answer, other.answer
+    words = words_of(answer, "assistant"), words_of(compared, "assistant")
+    if None not in words and words[0] != words[1]:
+        answer, compared = words
     if isinstance(answer, str) and isinstance(compared, str):
         same = _common_prefix(answer, compared)
         if same > TEXT // 2:

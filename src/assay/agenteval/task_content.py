@@ -23,6 +23,7 @@ from assay.fep.records.case_content import (
     check_rows,
     content_of,
     decode_results,
+    groups_of,
     no_result,
     text_or_unset,
 )
@@ -104,6 +105,7 @@ def _trial(
         live=header.has_live_tools,
         judge=tuple(judge) if judge else UNSET,
         findings=UNSET if safety is None else _findings(record_of(safety.data)),
+        groups=groups_of(result),
     )
 
 

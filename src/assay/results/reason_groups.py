@@ -1,11 +1,9 @@
 """Failures in groups: the same check with the same reason, apart from the values in it."""
 
-from typing import Any
-
 from assay.lazy_pattern import lazy_pattern
 from assay.protocol.json_types import JSON
 from assay.results.check_names import result_label
-from assay.results.reasons import agent_error, is_failing, reason_of
+from assay.results.reasons import agent_error, criteria_of, is_failing, reason_of
 
 REASON = "reason"  # the dimension of these groups, beside tags and members
 LONGEST = 160  # characters of a group
@@ -14,13 +12,26 @@ _NUMBERS = lazy_pattern(r"\d[\d,.:]*")
 
 
 def reason_groups(result: JSON) -> list[str]:
-    """The groups of a result: one for each check that failed or was not measured; none if it passed."""
+    """
+    The groups of a result: one for each check that failed or was not measured, and for each criterion of a rubric that
+    is not met. The judge's words about a criterion differ from case to case, so they are no part of its group.
+    """
     if (error := agent_error(result)) is not None:
         return [_cut(f"the agent failed: {normalised(error)}")]
     case: JSON = result["execution_context"]["test_case"]
-    failing: list[Any] = [check for check in result["check_results"] if is_failing(check)]
-    groups = [f"{result_label(check)}: {normalised(reason_of(check, case))}" for check in failing]
+    groups = [
+        f"{result_label(check)}: {reason}"
+        for check in result["check_results"]
+        for reason in _reasons(check, case)
+    ]
     return list(dict.fromkeys(map(_cut, groups)))
+
+
+def _reasons(check: JSON, case: JSON) -> list[str]:
+    criteria = criteria_of(check.get("results", {}).get("response"), case)
+    if unmet := [f"not met: {' '.join(one.name.split())}" for one in criteria if one.met is False]:
+        return unmet
+    return [normalised(reason_of(check, case))] if is_failing(check) else []
 
 
 def normalised(reason: str) -> str:

@@ -169,3 +169,20 @@ def test_reasons_without_their_values_are_one_group(reasons, groups):
     checks = [{"check_type": "mine", "status": "error", "error": {"message": one}} for one in reasons]
     context = {"test_case": {"id": "a"}, "output": {"value": 1}}
     assert reason_groups({"execution_context": context, "check_results": checks}) == groups
+
+
+def test_each_criterion_that_is_not_met_is_a_group_without_the_words_of_the_judge():
+    answer = {
+        "criterion_1": {"reason": "It never says so.", "met": False},
+        "criterion_2": {"reason": "It does.", "met": True},
+    }
+    check = {"check_type": "llm_judge", "status": "completed", "results": {"response": answer}}
+    case = {"id": "a", "expected": [{"criterion": "says sorry"}, {"criterion": "is brief"}]}
+    result = {"execution_context": {"test_case": case, "output": {"value": 1}}, "check_results": [check]}
+    assert reason_groups(result) == ["llm_judge: not met: says sorry"]
+
+
+def test_a_case_names_the_groups_of_its_failures(client, run):
+    (group,) = slices(client, run, "reason")["slices"]
+    trials = [client.get(f"{RUNS}/{run}/cases/{at}").json()["trials"][0] for at in (4, 5)]
+    assert [one.get("groups") for one in trials] == [None, [group["name"]]]

@@ -16,7 +16,11 @@ def expect(found):
 def test_a_judge_is_reviewed_by_keyboard_with_live_numbers(site, page, screenshot):
     run = site.runs.evaluate(judged_evaluation(), "reviewed")
     page.goto(site.address(run))
-    page.get_by_role("link", name="Review").click()
+    failing = page.get_by_role("region", name="What fails")
+    expect(failing.get_by_role("note")).to_have_text(
+        "llm_judge asks a judge. Nobody has checked it in this run. Check the judge"
+    )
+    failing.get_by_role("link", name="Check the judge").click()
     expect(page.get_by_text("The judge answered for 4 cases.")).to_be_visible()
     site.check_accessibility(page)
     page.get_by_role("button", name="Draw").click()
@@ -45,6 +49,8 @@ def test_a_judge_is_reviewed_by_keyboard_with_live_numbers(site, page, screensho
     expect(answers).to_contain_text("not kind at all")
     site.check_accessibility(page)
     screenshot("review", page.url, "Agreement with the judge")
+    page.goto(site.address(run))
+    expect(failing.get_by_role("note")).to_contain_text("% of 2 cases (")
     label = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"][1]
     assert (label["signal"], label["note"]) == (
         {"kind": "label", "label": "llm_judge: fail"},

@@ -183,6 +183,32 @@ def test_a_link_to_a_case_marks_its_row_and_a_case_has_one_score(site, page):
     expect(drawer.locator("[data-item=output]")).not_to_contain_text("score")
 
 
+def test_the_list_stays_in_use_beside_the_open_case_of_a_wide_screen(site, page):
+    page.goto(site.address("support"))
+    row(page, "flaky").get_by_role("link").click()
+    drawer = case_drawer(page)
+    expect(drawer.get_by_role("heading", name="flaky")).to_be_visible()
+    row(page, "crash").get_by_role("link").click()  # not covered by the case
+    expect(drawer.get_by_role("heading", name="crash")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(drawer.get_by_role("heading", name="no-promise")).to_be_visible()
+    expect(page.locator(".table-row.active")).to_contain_text("no-promise")
+    page.get_by_role("button", name=re.compile("^Failed")).click()
+    expect(page.locator(".table-row.active")).to_contain_text("no-promise")
+    drawer.get_by_role("button", name="More like: llm_judge: not met: names a next step").click()
+    expect(page.locator("[data-status]")).to_have_count(1)
+    expect(page.get_by_role("button", name=re.compile("Remove the filter like"))).to_be_visible()
+    site.check_accessibility(page)
+    drawer.locator(".overlay-body").focus()
+    opened = page.url
+    page.keyboard.press("ArrowDown")  # scrolls what is read
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+    expect(page.locator(".table-row.active")).to_be_focused()
+    assert opened.count("case=") == 1
+    expect(page.get_by_role("region", name="Result")).to_be_visible()
+
+
 def test_compare_of_a_run_proposes_the_run_before_it(site, page):
     before, after = site.run("before"), site.run("after")
     page.goto(site.address("after"))

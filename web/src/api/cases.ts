@@ -171,6 +171,7 @@ export interface TrialDetail {
   live?: boolean;
   judge?: Usage[];
   findings?: { kind: string; severity: string; detector?: string; detail?: unknown }[];
+  groups?: string[]; // of failures, by check and reason
 }
 
 export interface Annotation {

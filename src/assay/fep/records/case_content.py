@@ -19,6 +19,7 @@ from assay.ports import Run
 from assay.protocol.annotations import Annotation
 from assay.protocol.json_types import JSON, is_object
 from assay.results.check_names import result_label, scored_label
+from assay.results.reason_groups import reason_groups
 from assay.results.reasons import number_of, passed_of, reason_of, score_of
 
 
@@ -76,6 +77,7 @@ class CaseTrial(_Wire, frozen=True, kw_only=True):
     live: bool | UnsetType = UNSET  # false: fixtures answered the tool calls
     judge: tuple[JSON, ...] | UnsetType = UNSET
     findings: tuple[CaseFinding, ...] | UnsetType = UNSET
+    groups: tuple[str, ...] | UnsetType = UNSET  # of failures, by check and reason
 
 
 class RecordedScore(_Wire, frozen=True, kw_only=True):
@@ -170,7 +172,12 @@ def _trial(number: int, result: JSON, columns: Sequence[str]) -> CaseTrial:
         checks=check_rows(checks, columns, result["execution_context"]["test_case"]),
         trajectory=tuple(steps) if steps else UNSET,
         live=True if steps else UNSET,
+        groups=groups_of(result),
     )
+
+
+def groups_of(result: JSON) -> tuple[str, ...] | UnsetType:
+    return tuple(reason_groups(result)) or UNSET
 
 
 def about_output(output: JSON) -> JSON:

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import type { ReviewCase, ReviewNumbers } from "~/api/review";
-import { biasText, disagreements, kappaText, nextOpen, rateText } from "./words";
+import { biasText, disagreements, judgeText, kappaText, nextOpen, rateText } from "./words";
 
 const open = (id: string): ReviewCase => ({ position: 0, caseId: id });
 const done = (id: string, mine: boolean, judge: boolean, people: Record<string, boolean> = { me: mine }): ReviewCase => ({ ...open(id), mine, judge, people, answers: Object.keys(people).length });
@@ -37,4 +37,10 @@ describe("numbers of a review", () => {
     expect(rateText(known)).toEqual(["0.648", "95% 0.479…0.805, by the first 12 drawn; 0.720 by the judge"]);
     expect(kappaText({ ...NOTHING, cases: 3, why: "undefined: all answers are in one category" })).toContain("undefined");
   });
+});
+
+test("what people say about a judge stands beside its failures", () => {
+  expect(judgeText(NOTHING)).toBe("Nobody has checked it in this run.");
+  const some = { ...NOTHING, agreement: 0.83, kappa: 0.62, cases: 30, bias: 0.1, biasLow: 0.02, biasHigh: 0.2 };
+  expect(judgeText(some)).toBe("People agree with it in 83% of 30 cases (Cohen's κ 0.62); the judge passes more than people.");
 });

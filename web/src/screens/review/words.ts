@@ -1,5 +1,6 @@
 /** The order of a review, and its numbers in words. */
 import type { Answer, ReviewCase, ReviewNumbers } from "~/api/review";
+import { percent, plural } from "~/ui/format";
 
 /** The place of the first case without an answer of mine, from `after` on and then from the beginning; null: all have one. */
 export function nextOpen(cases: ReviewCase[], after: number): number | null {
@@ -44,4 +45,12 @@ export function rateText(numbers: ReviewNumbers): [string, string] {
   const judge = judgedRate === null ? "" : `${fixed(judgedRate, 3)} by the judge`;
   if (rate === null || rateLow === null || rateHigh === null) return ["–", [judge, rateWhy].filter(Boolean).join("; ")];
   return [fixed(rate, 3), `95% ${fixed(rateLow, 3)}…${fixed(rateHigh, 3)}, by the first ${rateLabels} drawn; ${judge}`];
+}
+
+/** `People agree with it in 83% of 30 cases (Cohen's κ 0.62); the judge passes more than people.` */
+export function judgeText(numbers: ReviewNumbers): string {
+  if (numbers.agreement === null) return "Nobody has checked it in this run.";
+  const [, bias] = biasText(numbers);
+  const side = numbers.bias === null ? "" : `; ${bias.split(": ").at(-1)}`;
+  return `People agree with it in ${percent(numbers.agreement, 0)} of ${plural(numbers.cases, "case")} (${kappaText(numbers)})${side}.`;
 }

@@ -1,10 +1,10 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo } from "react";
 
-import { getCase, type CaseDetail, type TrialDetail } from "~/api/cases";
+import { getCase, type CaseDetail, type SliceName, type TrialDetail } from "~/api/cases";
 import { ApiError, reportSource } from "~/api/client";
 import { useKeys } from "~/state/keyboard";
-import { changeParams, useParam } from "~/state/address";
+import { useParam } from "~/state/address";
 import { Button, CopyButton, Segments } from "~/ui/controls";
 import { Chip, ErrorState, Loading, NotMeasured, Notice, Stat, Tag } from "~/ui/display";
 import { duration, money, score as formatScore } from "~/ui/format";
@@ -16,9 +16,10 @@ import { textOf } from "~/content/shapes";
 import { Correction } from "./Correction";
 import { Item } from "./Item";
 import { Timeline } from "./Timeline";
-import { whereText } from "./view";
+import { REASON } from "./view";
 import { StatusOf } from "./Matrix";
 import { trialMark } from "./words";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 const DifferenceView = lazy(() => import("./DifferenceView").then((module) => ({ default: module.DifferenceView })));
@@ -31,10 +32,11 @@ interface Props {
   onClose: () => void;
   onMove: (by: 1 | -1) => void;
   onNextFailure: () => void;
+  onWhere: (slice: SliceName) => void; // only cases like this one
 }
 
 /** One case with all that the run has about it. Its address is `?case=POSITION`. */
-export function CaseDrawer({ run, position, onClose, onMove, onNextFailure }: Props) {
+export function CaseDrawer({ run, position, onClose, onMove, onNextFailure, onWhere }: Props) {
   const query = useQuery({
     queryKey: ["run", run, "case", position],
     queryFn: ({ signal }) => getCase(run, position, signal),
@@ -44,13 +46,14 @@ export function CaseDrawer({ run, position, onClose, onMove, onNextFailure }: Pr
     { keys: "j", label: "Next case", run: () => onMove(1) },
     { keys: "k", label: "Previous case", run: () => onMove(-1) },
     { keys: "n", label: "Next failure", run: onNextFailure },
-    { keys: "Escape", label: "Close", run: onClose },
+    { keys: "Escape", label: "Close", run: onClose, inText: true },
   ]);
   const detail = query.data;
   const title = detail ? detail.caseId || `case ${detail.row.position}` : `case ${position}`;
   return (
     <Drawer
       wide
+      beside
       title={<VisibleText text={title.slice(0, 300)} />}
       onClose={onClose}
       actions={
@@ -68,7 +71,7 @@ export function CaseDrawer({ run, position, onClose, onMove, onNextFailure }: Pr
       ) : detail === undefined ? (
         <Loading label="Loading the case" lines={8} />
       ) : (
-        <CaseView key={detail.row.position} detail={detail} />
+        <CaseView key={detail.row.position} detail={detail} onWhere={onWhere} />
       )}
     </Drawer>
   );
@@ -79,7 +82,7 @@ function isLeftOut(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === "not_in_report";
 }
 
-function CaseView({ detail }: { detail: CaseDetail }) {
+function CaseView({ detail, onWhere }: { detail: CaseDetail; onWhere: Props["onWhere"] }) {
   const [chosen, setChosen] = useParam("trial");
   const trial = detail.trials.find((one) => trialNumber(one) === chosen) ?? firstFailing(detail);
   const tags = useMemo(() => tagsOf(detail.tags), [detail.tags]);
@@ -102,7 +105,7 @@ function CaseView({ detail }: { detail: CaseDetail }) {
         <Stat label="Cost">{money(detail.row.costUsd)}</Stat>
         <Stat label="Latency">{duration(detail.row.latencyMs)}</Stat>
       </dl>
-      {detail.metadata && <Metadata metadata={detail.metadata} />}
+      {detail.metadata && <Metadata metadata={detail.metadata} onWhere={onWhere} />}
       {detail.trials.length > 1 && (
         <Segments
           label="Trial"
@@ -111,7 +114,7 @@ function CaseView({ detail }: { detail: CaseDetail }) {
           onChange={(value) => setChosen(value)}
         />
       )}
-      {trial ? <TrialView detail={detail} trial={trial} /> : <p className="quiet">This case has no result.</p>}
+      {trial ? <TrialView detail={detail} trial={trial} onWhere={onWhere} /> : <p className="quiet">This case has no result.</p>}
       {(reportSource() === null || detail.annotations.length > 0) && (
         <Item name="correction" title={reportSource() === null ? "Correct the score" : "Corrections"}>
           <Correction detail={detail} />
@@ -126,7 +129,7 @@ function effectiveRow({ row, effective }: CaseDetail): CaseDetail["row"] {
   return effective === undefined ? row : { ...row, effective: { status: effective.passed ? "passed" : "failed", score: effective.score } };
 }
 
-function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }) {
+function TrialView({ detail, trial, onWhere }: { detail: CaseDetail; trial: TrialDetail; onWhere: Props["onWhere"] }) {
   const reasons = useMemo(() => reasonsOf(trial), [trial]);
   const rubric = isRubric(detail.expected);
   const contained = typeof detail.expected === "string" && typeof trial.output === "string" && trial.output.includes(detail.expected);
@@ -143,6 +146,7 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
             ))}
           </ul>
         )}
+        {reportSource() === null && <MoreLikeThis groups={trial.groups ?? []} onWhere={onWhere} />}
         {trial.output === null && trial.status !== "skip" && (trial.error !== undefined || reasons.length > 0) ? <p className="quiet">No output.</p> : <ContentView value={trial.output} label="Output" />}
         <TrialNumbers trial={trial} alone={detail.trials.length === 1} />
       </Item>
@@ -187,6 +191,19 @@ function TrialView({ detail, trial }: { detail: CaseDetail; trial: TrialDetail }
         </Item>
       )}
     </>
+  );
+}
+
+/** For each group of failures that the trial is in, a button that shows its cases. */
+function MoreLikeThis({ groups, onWhere }: { groups: string[]; onWhere: Props["onWhere"] }) {
+  return groups.length === 0 ? null : (
+    <div className="row wrap">
+      {groups.slice(0, MAX_MEMBERS).map((name) => (
+        <Button key={name} size="small" className="more-like" title={plainText(name)} onClick={() => onWhere({ by: REASON, name })}>
+          {groups.length === 1 ? "More like this" : <span className="truncate">More like: <VisibleText text={name} /></span>}
+        </Button>
+      ))}
+    </div>
   );
 }
 
@@ -255,7 +272,7 @@ function FindingPlace({ detail, kind, output }: { detail: unknown; kind: string;
 }
 
 /** The metadata of a case. A click on a value shows the cases with the same one. */
-function Metadata({ metadata }: { metadata: Record<string, unknown> }) {
+function Metadata({ metadata, onWhere }: { metadata: Record<string, unknown>; onWhere: Props["onWhere"] }) {
   const entries = Object.entries(metadata).slice(0, MAX_MEMBERS);
   return (
     <div className="case-metadata" aria-label="Metadata" role="group">
@@ -271,7 +288,7 @@ function Metadata({ metadata }: { metadata: Record<string, unknown> }) {
           </>
         );
         return plain && reportSource() === null ? (
-          <button key={name} type="button" className="tag" title="Only cases with this value" onClick={() => changeParams({ where: whereText([{ by: name, name: text }]), case: undefined, trial: undefined, item: undefined })}>
+          <button key={name} type="button" className="tag" title="Only cases with this value" onClick={() => onWhere({ by: name, name: text })}>
             {inner}
           </button>
         ) : (

@@ -5,7 +5,7 @@ import { Button, Field } from "~/ui/controls";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
-import { filterOf, limitText, type View, whereText } from "./view";
+import { filterOf, limitText, REASON, type View, whereText } from "./view";
 
 interface Props {
   view: View;
@@ -50,7 +50,7 @@ export function Filters({ view, columns, change }: Props) {
         />
       </form>
       {where.map((one) => (
-        <ChipButton key={`${one.by}=${one.name}`} name={one.by === "reason" ? "like" : one.by} value={one.name} onClick={() => change({ where: whereText(where.filter((other) => other !== one)) })} />
+        <ChipButton key={`${one.by}=${one.name}`} name={one.by === REASON ? "like" : one.by} value={one.name} onClick={() => change({ where: whereText(where.filter((other) => other !== one)) })} />
       ))}
       {view.show === "corrected" && <ChipButton name="" value="corrected" onClick={() => change({ show: undefined })} />}
       {limits.map((one) => (
@@ -68,7 +68,7 @@ export function Filters({ view, columns, change }: Props) {
 function ChipButton({ name, value, onClick }: { name: string; value: string; onClick: () => void }) {
   return (
     <Button size="small" className="filter-chip" icon="close" aria-label={`Remove the filter ${plainText(`${name} ${value}`.trim())}`} onClick={onClick}>
-      {name && <span className="faint">{name}</span>}
+      {name && <span className="faint">{name}</span>}{" "}
       <span className="truncate">
         <VisibleText text={value} />
       </span>

@@ -12,6 +12,7 @@ import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
 import type { DataTableHandle } from "~/ui/DataTable";
 import { Empty, ErrorState, isLive, Loading, Notice, StatusChip, Tag } from "~/ui/display";
+import { isWide } from "~/ui/overlay";
 import { ago, count, duration, moment, plural } from "~/ui/format";
 
 import { CaseDrawer } from "./CaseDrawer";
@@ -83,6 +84,10 @@ function Elsewhere({ run }: { run: string }) {
 
 function isScored({ kind }: Overview["run"]): boolean {
   return kind === "evaluation" || kind === "agent-eval";
+}
+
+function hasJudge({ about, costParts }: Overview): boolean {
+  return costParts?.judges !== undefined || about.judge !== undefined || (about.judges ?? []).length > 0;
 }
 
 function RunHead({ overview: { run, about } }: { overview: Overview }) {
@@ -178,6 +183,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   }, [open, placed, rows, active, run.runId, view]);
   const change = useCallback((next: Record<string, string | undefined>) => {
     setActive(0);
+    setPlaced(null); // the open case has another row now
     changeParams(next, { replace: true });
   }, []);
   const onCheck = useCallback((index: number) => change({ check: view.check === index ? undefined : String(index) }), [change, view.check]);
@@ -195,6 +201,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     if (row === undefined) return;
     setActive(index);
     setPlaced(row.position);
+    matrix.current?.showRow(index);
     changeParams({ case: String(row.position), trial: undefined, item: undefined }, { replace: true });
   };
   const place = () => Math.max(0, active);
@@ -228,15 +235,16 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   };
   useKeys("Run", [
     { keys: "j", label: `Next ${noun}`, run: () => move(1) },
-    { keys: "ArrowDown", label: `Next ${noun}`, run: () => move(1) },
+    { keys: "ArrowDown", label: `Next ${noun}`, run: () => move(1), outside: "dialog" }, // there it scrolls
     { keys: "k", label: `Previous ${noun}`, run: () => move(-1) },
-    { keys: "ArrowUp", label: `Previous ${noun}`, run: () => move(-1) },
+    { keys: "ArrowUp", label: `Previous ${noun}`, run: () => move(-1), outside: "dialog" },
     { keys: "n", label: "Next failure", run: nextFailure },
   ]);
   const toggle = (slice: SliceName) => {
     const others = view.where.filter((one) => one.by !== slice.by || one.name !== slice.name);
     change({ where: whereText(others.length < view.where.length ? others : [...others.filter((one) => one.by !== slice.by), slice]) });
   };
+  const likeThis = (slice: SliceName) => change({ where: whereText([slice]), show: undefined, ...(isWide() ? {} : { case: undefined, trial: undefined, item: undefined }) });
   const chooseCheck = (label: string) => {
     const column = overview.columns.find((one) => one.label === label);
     if (column) change({ check: view.check === column.index ? undefined : String(column.index) });
@@ -250,7 +258,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
       {(overview.slices ?? []).length > 0 && <RunSlices slices={overview.slices ?? []} />}
-      <Slices run={run.runId} live={overview.progress !== null} where={view.where} onWhere={toggle} onCheck={chooseCheck} />
+      <Slices run={run.runId} live={overview.progress !== null} judged={hasJudge(overview)} where={view.where} onWhere={toggle} onCheck={chooseCheck} />
       <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">
@@ -282,7 +290,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
           findings={overview.findings !== undefined}
         />
       )}
-      {open !== null && <CaseDrawer run={run.runId} position={open} onClose={close} onMove={move} onNextFailure={nextFailure} />}
+      {open !== null && <CaseDrawer run={run.runId} position={open} onClose={close} onMove={move} onNextFailure={nextFailure} onWhere={likeThis} />}
     </>
   );
 }

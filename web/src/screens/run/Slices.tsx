@@ -7,21 +7,23 @@ import { reportSource } from "~/api/client";
 import { Select } from "~/ui/controls";
 import { count } from "~/ui/format";
 import { VisibleText } from "~/ui/VisibleText";
+import { JudgeNote } from "../review/JudgeNote";
+import { REASON } from "./view";
 
 const MODEL = "$.output.metadata.model";
-const REASON = "reason";
 const CHECK = "check";
 
 interface Props {
   run: string;
   live: boolean;
+  judged: boolean; // judges answered
   where: SliceName[];
   onWhere: (slice: SliceName) => void;
   onCheck: (label: string) => void; // only cases where this check fails
 }
 
 /** Where the run is worse, and what fails most. A click shows only these cases. */
-export function Slices({ run, live, where, onWhere, onCheck }: Props) {
+export function Slices({ run, live, judged, where, onWhere, onCheck }: Props) {
   const [by, setBy] = useState("tag");
   const enabled = !live && reportSource() === null;
   const options = (name: string) => ({
@@ -47,7 +49,7 @@ export function Slices({ run, live, where, onWhere, onCheck }: Props) {
           <Select label="Slices by" value={by} options={[...members.map((name) => [name, `By ${name}`] as const), [MODEL, "By model"] as const, [CHECK, "By check"] as const]} onChange={setBy} />
         </div>
         {slices.isError ? (
-          <p className="quiet">No case has such a value.</p>
+          <p className="quiet">{by === "tag" ? "The cases have no tags." : "No case has such a value."}</p>
         ) : (
           <ul>
             {(slices.data?.slices ?? []).map((slice) => (
@@ -84,6 +86,7 @@ export function Slices({ run, live, where, onWhere, onCheck }: Props) {
             ))}
             <More many={groups.data.more} />
           </ul>
+          {judged && <JudgeNote run={run} />}
         </section>
       )}
     </div>

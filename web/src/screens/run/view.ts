@@ -2,6 +2,9 @@
 
 import type { CasesQuery, CaseSort, CaseStatus, CheckColumn, SliceName } from "~/api/cases";
 
+/** The dimension of groups of failures, beside tags and members. */
+export const REASON = "reason";
+
 export type Show = "all" | "failed" | "unmeasured" | "passed" | "ungraded" | "findings" | "corrected";
 
 export interface View {

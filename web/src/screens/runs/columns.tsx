@@ -162,7 +162,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
       from: 1_090,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Cost", title: "What the run spent: on its agent and on its judges", width: "92px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costText ? "" : "faint"} title={run.costText}>{run.costText ?? format.MISSING}</span> },
+    { id: "cost", header: "Spent", title: "What the run spent: on its agent and on its judges", width: "92px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costText ? "" : "faint"} title={run.costText}>{run.costText ?? format.MISSING}</span> },
     { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",

@@ -1,0 +1,23 @@
+import { useQuery } from "@tanstack/react-query";
+
+import { getReview } from "~/api/review";
+import { formatAddress } from "~/state/address";
+import { VisibleText } from "~/ui";
+
+import { judgeText } from "./words";
+
+/** Whether the failures of a judge are those of the system: what people say about the judge, and the way to its review. */
+export function JudgeNote({ run }: { run: string }) {
+  const review = useQuery({ queryKey: ["run", run, "review", ""], queryFn: ({ signal }) => getReview(run, "", signal), staleTime: 60_000, retry: false });
+  const { judge, numbers } = review.data ?? {};
+  if (!judge || !numbers) return null;
+  return (
+    <p className="panel-judge" role="note">
+      <strong>
+        <VisibleText text={judge} />
+      </strong>{" "}
+      asks a judge. {judgeText(numbers)}{" "}
+      <a href={formatAddress(`/runs/${encodeURIComponent(run)}/review`)}>{numbers.cases === 0 ? "Check the judge" : "Review"}</a>
+    </p>
+  );
+}

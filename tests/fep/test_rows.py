@@ -7,9 +7,11 @@ import pytest
 
 import assay
 from assay.errors import InvalidRequest, UsageError
+from assay.inputs.column_presets import PRESETS
 from assay.inputs.row_files import has_rows
 from assay.inputs.rows import read_map
 from assay.ports import Limits
+from support.documents import DOCS
 
 PARIS = {"id": "1", "input": "Capital?", "expected": "Paris"}
 
@@ -44,6 +46,9 @@ def context(case, value, **members):
         ("a.jsonl", '{"question": "Capital?", "response": {"text": "Rome"}, "gold": "Paris"}', None, context({}, {"text": "Rome"})),
         ("a.jsonl", '{"id": 7, "question": "Capital?", "response": null, "gold": "Paris", "n": 1}', None, context({"id": "7", "n": 1}, None)),
         ("a.jsonl", '{"a": {"q": "Capital?"}, "o": "Rome", "gold": "Paris"}', {"input": "a.q", "output": "o"}, context({"a": {}}, "Rome")),
+        ("a.csv", "input,actual_output,expected_output,k\nCapital?,Rome,Paris,v\n", {"preset": "deepeval"}, context({"k": "v"}, "Rome")),
+        ("a.csv", "question,answer,ground_truth,other\nCapital?,Rome,p,Paris\n", {"preset": "ragas", "expected": "other"}, context({"ground_truth": "p"}, "Rome")),
+        ("a.jsonl", '{"inputs": "Capital?", "outputs": "Paris", "output": "Rome"}', {"preset": "langsmith"}, context({}, "Rome")),
         # the map wins over a column with the name of its target, which is kept under another name
         (
             "a.csv", "q,input,expected,id,gold_v2,key,answer\nCapital?,i,old,7,Paris,k,Rome\n",
@@ -84,7 +89,7 @@ def test_a_row_is_a_case_with_its_output(name, text, columns, found, tmp_path):
         ("question,gpt_answer,claude_answer\na,b,c\n", {"output": "gpt"}, "there is no column 'gpt' (did you mean gpt_answer?); its columns are"),
         ("question,gold answer,Gold_answer,answer\na,b,c,d\n", {"expected": "gold-answer"}, "there is no column 'gold-answer' (did you mean"),
         ("question,answer\na,b\n", {"expected": "gold"}, "there is no column 'gold'; its columns are 'question', 'answer'"),
-        ("question,answer\na,b\n", {"score": "answer"}, "expected one of id, input, output, expected, tags, metadata.NAME as the target, got 'score'"),
+        ("question,answer\na,b\n", {"score": "answer"}, "expected one of id, input, output, expected, tags, metadata.NAME, preset as the target, got 'score'"),
     ],
 )  # fmt: skip
 def test_a_refusal_shows_the_columns_and_the_line_to_type(text, columns, message, tmp_path):
@@ -137,6 +142,17 @@ def test_a_map_is_a_target_and_a_column(text):
         read_map([text])
     with pytest.raises(UsageError, match="--map: input is given twice"):
         read_map(["input=a", "input=b"])
+
+
+def test_a_preset_is_known_and_on_the_page():
+    with pytest.raises(UsageError, match="preset: expected one of flex-evals, .*, got 'mine'"):
+        read_map(["preset=mine"])
+    rows = [
+        " | ".join(", ".join(f"`{one}`" for one in names) for names in ((name,), *preset))
+        for name, preset in PRESETS.items()
+    ]
+    page = (DOCS / "evaluate.md").read_text()
+    assert [row for row in rows if f"| {row} |" not in page] == []
 
 
 def test_cases_without_outputs_take_an_answer_for_the_expected_one(tmp_path):

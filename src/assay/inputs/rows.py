@@ -8,6 +8,7 @@ from assay.errors import Problem, UsageError
 from assay.errors.door import columns_of
 from assay.errors.nearest import did_you_mean
 from assay.inputs.cells import Cells
+from assay.inputs.column_presets import PRESETS
 from assay.protocol.json_types import is_list, is_object, preview
 
 # Maps the columns of a table to test cases and outputs: CSV, Parquet, and JSON rows with names of their own.
@@ -45,7 +46,8 @@ _MEASURES = re.compile(
     r"\b(name|version|id|type|kind|time|ms|seconds|tokens?|length|len|cost|usd|price|latency|date|score|count"
     r"|label|correct|expected|gold|reference|true|right|best|ideal|target|key|human|rating|grade|url|hash|format)\b"
 )
-TARGETS = (*SYNONYMS, "metadata.NAME")
+TARGETS = (*SYNONYMS, "metadata.NAME", "preset")
+PRESET = "preset"
 NEEDED: dict[Part, tuple[str, ...]] = {
     "context": ("input", "output"),
     "case": ("input",),
@@ -79,8 +81,10 @@ def read_map(texts: Iterable[str]) -> dict[str, str]:
 
 
 def check_targets(columns: Mapping[str, str], place: str) -> None:
-    for target in columns:
-        if target not in SYNONYMS and not re.fullmatch(r"metadata\.[^.]+", target):
+    for target, column in columns.items():
+        if target == PRESET and column not in PRESETS:
+            raise UsageError(f"{place}{PRESET}: expected one of {', '.join(PRESETS)}, got {column[:100]!r}")
+        if target not in (*SYNONYMS, PRESET) and not re.fullmatch(r"metadata\.[^.]+", target):
             raise UsageError(f"{place}expected one of {', '.join(TARGETS)} as the target, got {target!r}")
 
 
@@ -171,6 +175,7 @@ def find_columns(
     bare = [column.removesuffix(":json") for column in columns]
     available = {*bare, *_prefixes(bare)}
     inside = set[str]() if table else available  # the members of a JSON row may be objects
+    mapping = _with_preset(mapping, bare, part)
     found = {
         target: one if one in available or one.split(".")[0] in inside else _like(one, bare, columns, file)
         for target, one in mapping.items()
@@ -205,6 +210,20 @@ def find_columns(
     members = any(column.startswith("output.") for column in bare)
     found = {name: column for name, column in found.items() if name in mapping or name not in inner}
     return ColumnMap(part, found, frozenset(mapping), _EMPTY[kind], members)
+
+
+def _with_preset(mapping: Mapping[str, str], bare: Sequence[str], part: Part) -> dict[str, str]:
+    """The columns that a preset names and the table has, and those that `--map` names, which win."""
+    columns = {target: column for target, column in mapping.items() if target != PRESET}
+    if PRESET not in mapping:
+        return columns
+    taken = {*columns.values()}
+    known = {
+        target: next((name for name in names if name in bare and name not in taken), None)
+        for target, names in PRESETS[mapping[PRESET]]._asdict().items()
+        if _concerns(target, part)
+    }
+    return {target: name for target, name in known.items() if name is not None} | columns
 
 
 def _like(name: str, bare: Sequence[str], columns: Sequence[str], file: str) -> str:
@@ -361,5 +380,5 @@ ROW_KINDS: dict[str, RowKind] = {"csv": "csv", "parquet": "typed"}
 def split_columns(columns: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
     """The columns of the cases, and those of the outputs."""
     every = columns or {}
-    of_output = {target: column for target, column in every.items() if target == "output"}
+    of_output = {target: column for target, column in every.items() if target in ("output", PRESET)}
     return {target: column for target, column in every.items() if target != "output"}, of_output

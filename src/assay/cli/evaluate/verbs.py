@@ -50,7 +50,8 @@ def evaluate(
     map: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column of a table: input=question; also output, expected, tags, id, metadata.NAME (repeatable).",
+            help="Column of a table: input=question; also output, expected, tags, id, metadata.NAME (repeatable). "
+            "preset=NAME: the columns of another tool, such as ragas.",
             metavar="TARGET=COLUMN",
         ),
     ] = None,

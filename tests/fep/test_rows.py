@@ -145,7 +145,7 @@ def test_a_map_is_a_target_and_a_column(text):
 
 
 def test_a_preset_is_known_and_on_the_page():
-    with pytest.raises(UsageError, match="preset: expected one of flex-evals, .*, got 'mine'"):
+    with pytest.raises(UsageError, match=r"preset: expected one of flex-evals, .*, got 'mine'"):
         read_map(["preset=mine"])
     rows = [
         " | ".join(", ".join(f"`{one}`" for one in names) for names in ((name,), *preset))

@@ -149,7 +149,11 @@ def test_output_items_become_recorded_outputs(tmp_path, form):
     ]
     assert cases[0].case["input"] == [{"role": "user", "content": "Question 1?"}]
     assert cases[0].variant == "gpt-4o-mini"
-    assert cases[1].output["metadata"]["recorded"] == {"tool": "openai-evals", "scores": {"same": 0}}
+    assert cases[1].output["metadata"]["recorded"] == {
+        "tool": "openai-evals",
+        "scores": {"same": 0},
+        "other": {"object": "eval.run.output_item"},
+    }
     assert cases[1].output["metadata"]["tokens"] == 9
     assert [one["name"] for one in cases[0].checks] == ["same", "a"]
 

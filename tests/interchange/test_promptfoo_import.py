@@ -174,7 +174,7 @@ def test_a_configuration_becomes_a_case_for_each_test_and_prompt(tmp_path):
     assert countries == ["France", "Italy", "Spain", "Kenya", "Mali", "Peru", "Chile"]
     assert {one.variant for one in cases} == {
         "Capital of {{country}}?",
-        "Which city is the capital of {{ country }}?",
+        "second.txt: Which city is the capital of {{ country }}?",
     }
     assert cases[0].case["metadata"] | {"vars": 0} == {
         "vars": 0,
@@ -201,7 +201,7 @@ def test_a_configuration_becomes_a_case_for_each_test_and_prompt(tmp_path):
             "checks and judges have scores of their own",
         ),
         "provider of a judge": (
-            "promptfooconfig.yaml: tests[0].assert[1]",
+            "promptfooconfig.yaml: tests[0].assert[1].provider",
             "the judge has a prompt and a model of its own",
         ),
         "assertion javascript": ("promptfooconfig.yaml: tests[1].assert[0]", "code is not run"),
@@ -309,6 +309,7 @@ def test_results_become_recorded_outputs_with_recorded_scores(tmp_path, lines):
         "tool": "promptfoo",
         "scores": {"pass": 1, "score": 1.0},
         "details": [{"type": "contains", "pass": True, "score": 1.0, "reason": "?"}],
+        "other": {"response.tokenUsage.total": 7, "gradingResult.reason": "?"},
     }
     assert {name: metadata[name] for name in ("latency_ms", "cost_usd", "tokens")} == {
         "latency_ms": 27,

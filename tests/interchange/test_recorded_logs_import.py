@@ -126,8 +126,12 @@ def test_a_log_of_inspect_becomes_trials_with_recorded_scores(tmp_path, form):
     assert cases[0].case["metadata"] == {"topic": "math", "task": "demo"}
     assert [one.checks[0]["type"] for one in cases] == ["contains", "contains", "regex", "contains"]
     assert cases[3].output["metadata"]["outcome"] == "failed"
-    assert "recorded" not in cases[3].output["metadata"]
-    assert [one.what for one in report.not_carried] == ["scorer mine", "solver generate"]
+    assert cases[3].output["metadata"]["recorded"]["scores"] == {}
+    assert [one.what for one in report.not_carried] == [
+        "scorer mine",
+        "solver generate",
+        "scores of a sample with an error",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -261,8 +265,8 @@ def test_a_dataset_is_recognised_and_becomes_cases(tmp_path, name):
         value,
         checks,
     )
-    left = ["evaluator LLMJudge"] if name == "pydantic-evals" else []
-    assert [part.what for part in report.not_carried] == left
+    judges = ["rubric"] if name == "pydantic-evals" else []
+    assert ([judge["type"] for judge in one.judges], report.not_carried) == (judges, [])
 
 
 def test_the_page_names_every_format():

@@ -11,6 +11,11 @@ from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_object
 
 VERSIONS = "0.2.", "0.3."
+_NAMES = (
+    "schema_version model_id evaluation_name evaluation_result_id sample_id input output messages evaluation"
+)
+_ROW = frozenset((*_NAMES.split(), "token_usage", "performance", "error", "metadata"))
+_COUNTED = "it is counted again from instances"
 _REQUIRED = frozenset(("schema_version", "evaluation_id", "sample_id", "evaluation"))
 
 
@@ -44,8 +49,10 @@ def _note_aggregate(name: str, document: Any, report: ImportReport) -> None:
         report.leave(
             f"{name}: evaluation_results[{at}]",
             f"an aggregate score {what}",
-            "it is counted again from instances",
+            _COUNTED,
         )
+    if is_object(document):
+        report.describe(name, document, ("evaluation_results",))
 
 
 def _case(row: JSON, place: str, report: ImportReport) -> Iterator[Imported]:
@@ -83,13 +90,36 @@ def _case(row: JSON, place: str, report: ImportReport) -> Iterator[Imported]:
         }
     )
     name = str(row.get("evaluation_name") or "")
+    about = {"evaluation_name": name}
     metadata["recorded"] = recorded(
-        "every-eval-ever", {} if error else scores, str(row.get("schema_version")), {"evaluation_name": name}
+        "every-eval-ever",
+        {} if error else scores,
+        str(row.get("schema_version")),
+        about,
+        _others(row, place, report),
     )
+    if error and scores:
+        report.leave(f"{place}.evaluation", "scores of an instance with an error", "it was not measured")
     report.carry("instances")
     result = row.get("evaluation_result_id")
     variant = " ".join(str(one) for one in (row.get("model_id"), result) if one)
     yield Imported(case, {"value": _answer(row), "metadata": metadata}, [], [], variant)
+
+
+def _others(row: JSON, place: str, report: ImportReport) -> JSON:
+    """What an instance says beside what has a place: evidence, or noted."""
+    plain = report.plain_others
+    other = plain(row, _ROW, place)
+    parts = (
+        ("input", ("raw", "reference", "choices")),
+        ("output", ("raw",)),
+        ("evaluation", ("score", "is_correct")),
+        ("token_usage", ("total_tokens", "input_tokens", "output_tokens")),
+        ("performance", ("latency_ms",)),
+    )
+    for name, carried in parts:
+        other |= plain(members(row, name), carried, f"{place}.{name}", f"{name}.")
+    return other
 
 
 def _answer(row: JSON) -> Any:

@@ -1,7 +1,7 @@
 """The neutral form between the files of another tool and those that assay takes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -12,6 +12,8 @@ from assay.protocol.json_types import JSON, is_list, is_object
 MOST_FUNCTIONS, LONGEST_FUNCTION = 100, 100_000
 LISTED = 1_000  # parts that were not carried, one by one; all of them are counted
 LONGEST = 300  # characters of a text in the report
+NO_PLACE = "it has no place here"
+_NO_REASONS: Mapping[str, str] = {}
 
 
 class Imported(msgspec.Struct):
@@ -49,6 +51,7 @@ class ImportReport:
         self.not_carried: list[NotCarried] = []
         self.counts: Counter[tuple[str, str]] = Counter()  # of what was not carried: what and why
         self.first: dict[tuple[str, str], str] = {}  # and the first place of each
+        self.about: dict[str, JSON] = {}  # what the files say of themselves
         self._offered: set[str] = set()
         self.functions: dict[
             str, str
@@ -70,6 +73,59 @@ class ImportReport:
         if len(self.not_carried) < LISTED:
             self.not_carried.append(NotCarried(place[:LONGEST], what, why))
 
+    def leave_others(
+        self,
+        document: JSON,
+        carried: Collection[str],
+        place: str,
+        prefix: str = "",
+        why: Mapping[str, str] = _NO_REASONS,
+    ) -> None:
+        """Note the members of an object that have no place here. One without a value says nothing."""
+        for member, value in document.items():
+            if member not in carried and not _says_nothing(value):
+                self.leave(place_in(place, member), f"{prefix}{member}", why.get(member, NO_PLACE))
+
+    def plain_others(
+        self,
+        document: JSON,
+        carried: Collection[str],
+        place: str,
+        prefix: str = "",
+        why: Mapping[str, str] = _NO_REASONS,
+    ) -> JSON:
+        """The other numbers, texts and truth values of an object, to be carried as they are; the rest is noted."""
+        plain = {
+            name: value
+            for name, value in document.items()
+            if name not in carried and isinstance(value, str | int | float) and value != ""
+        }
+        self.leave_others(document, (*carried, *plain), place, prefix, why)
+        return {f"{prefix}{name}": value for name, value in plain.items()}
+
+    def describe(
+        self,
+        name: str,
+        document: JSON,
+        carried: Collection[str],
+        why: Mapping[str, str] = _NO_REASONS,
+        inside: str = "",
+    ) -> None:
+        """Carry the short values of the head of a file to `import.json`, also those one level below; note the rest."""
+        about = self.about.setdefault(name, {}) if len(self.about) < LISTED else {}
+        flat = {member: one for member, one in document.items() if member not in carried}
+        for member in [member for member, one in flat.items() if is_object(one) and member not in why]:
+            below: JSON = flat.pop(member)
+            flat |= {f"{member}.{inner}": one for inner, one in below.items()}
+        plain = {
+            member: one
+            for member, one in flat.items()
+            if isinstance(one, int | float) or (isinstance(one, str) and len(one) <= LONGEST)
+        }
+        plain = dict(list(plain.items())[: LISTED - len(about)])
+        about |= {f"{inside}{'.' if inside else ''}{member}": one for member, one in plain.items()}
+        self.leave_others(flat, plain, f"{name}: {inside}", why=why)
+
     def offer(self, write: Callable[[str, str, str], str], code: Any, place: str) -> None:
         """Keep source code for a person to read. `write` makes a file of its name, the code and its place."""
         if not isinstance(code, str) or code in self._offered or len(code) > LONGEST_FUNCTION:
@@ -83,6 +139,7 @@ class ImportReport:
         """For `import.json`."""
         left = self.counts.total()
         return {
+            "about": {name: one for name, one in self.about.items() if one},
             "carried": dict(sorted(self.carried.items())),
             "not_carried": {
                 "count": left,
@@ -102,7 +159,9 @@ class Reader(Protocol):
     def __call__(self, files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator[Imported]: ...
 
 
-def recorded(tool: str, scores: JSON, version: str | None = None, details: Any = None) -> JSON:
+def recorded(
+    tool: str, scores: JSON, version: str | None = None, details: Any = None, other: JSON | None = None
+) -> JSON:
     """The scores of another tool, for the metadata of an output. They are evidence, and no score of assay."""
     document: JSON = {"tool": tool}
     if version:
@@ -110,7 +169,18 @@ def recorded(tool: str, scores: JSON, version: str | None = None, details: Any =
     document["scores"] = scores
     if details:
         document["details"] = details
+    if other:
+        document["other"] = other
     return document
+
+
+def place_in(place: str, member: str) -> str:
+    """The place of a member. That of a whole file ends with a colon."""
+    return f"{place}{'' if place.endswith(': ') else '.'}{member}"
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value is False or value in ("", [], {})
 
 
 def without_nulls(document: JSON) -> JSON:

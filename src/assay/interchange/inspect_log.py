@@ -16,6 +16,14 @@ from assay.interchange.imported import (
     recorded,
     without_nulls,
 )
+from assay.interchange.inspect_messages import (
+    conversation,
+    input_of,
+    last_text,
+    note_messages,
+    steps_of,
+    without_answer,
+)
 from assay.interchange.json_reader import JsonReader
 from assay.interchange.made_checks import EXPECTED, OUTPUT, check, named
 from assay.interchange.sources import ZIP, Candidate
@@ -27,8 +35,28 @@ GRADES = {"C": 1, "I": 0, "P": 0.5, "N": 0}  # correct, incorrect, partly, no an
 SAMPLES = ("samples",)
 _SAMPLE = re.compile(r"samples/[^/]+\.json")
 _ATTACHMENT = "attachment://"
-_NO_CONTENT = frozenset(("events", "events_data", "attachments", "store"))
-MOST_MESSAGES = 10_000
+_EVAL = frozenset(("scorers",))
+_SAMPLE_NAMES = (
+    "id epoch input choices target messages output scores metadata error model_usage total_time limit"
+)
+_CARRIED = frozenset(_SAMPLE_NAMES.split())
+_OUTPUT = frozenset(("completion", "choices", "usage"))  # usage of the last call, which the sum of all has
+_SCORE = frozenset(("value", "answer", "explanation", "metadata"))
+_USAGE = frozenset(("total_tokens", "input_tokens", "output_tokens", "total_cost"))
+_COUNTED = "it is counted again from the samples"
+_WHY = {
+    "results": _COUNTED,
+    "reductions": _COUNTED,
+    "stats": _COUNTED,
+    "events": "messages are the trajectory; other events have no place here",
+    "events_data": "messages are the trajectory; other events have no place here",
+    "store": "it is the state of a solver, whose code is not run",
+    "config": "use the options of `assay evaluate`",
+    "model_args": "name the system with --agent",
+    "model_generate_config": "name the system with --agent",
+    "model_roles": "name the system with --agent",
+    "metrics": "a metric is code; scores are recorded",
+}
 
 
 def recognises(one: Candidate) -> bool:
@@ -91,12 +119,13 @@ class _Log:
         self._scorers: list[tuple[str, JSON]] = []  # those that have an equal, with their options
 
     def header(self, member: str, value: Any) -> None:
-        """Take what matters of a member of the header."""
+        """Take what matters of a member of the header, and note the rest."""
         if member == "eval" and is_object(value):
             self._model = str(value.get("model") or "")
             self._task = str(value.get("task") or "")
             self._version = members(value, "packages").get("inspect_ai")
             self._scorers = list(self._known(listed(value, "scorers")))
+            self._report.describe(self._name, value, _EVAL, _WHY, "eval")
         elif member == "plan" and is_object(value):
             for at, step in enumerate(listed(value, "steps")):
                 solver = step.get("solver") if is_object(step) else step
@@ -105,18 +134,26 @@ class _Log:
                     f"solver {solver}",
                     "code is not run; name the system with --agent",
                 )
-        elif member == "status" and value not in ("success", None):
+            self._report.describe(self._name, value, ("steps",), _WHY, "plan")
+        else:
+            self._report.describe(self._name, {member: value}, (), _WHY)
+        if member == "status" and value not in ("success", None):
             self._report.leave(f"{self._name}: status", "a complete run", f"the log says {str(value)[:40]!r}")
 
     def _known(self, scorers: list[Any]) -> Iterator[tuple[str, JSON]]:
         """Scorers that have an equal. The others are code, and their scores are recorded."""
         for at, one in enumerate(scorers):
             name = str(one.get("name") if is_object(one) else one).removeprefix("inspect_ai/")
+            place = f"{self._name}: eval.scorers[{at}]"
             if name in SCORERS:
-                yield name, members(one, "options") if is_object(one) else {}
+                options = members(one, "options") if is_object(one) else {}
+                if is_object(one):
+                    self._report.leave_others(one, ("name", "options"), place, "scorer.", _WHY)
+                self._report.leave_others(options, ("ignore_case",), f"{place}.options", "option ")
+                yield name, options
             else:
                 why = "its code is not run; its scores are recorded"
-                self._report.leave(f"{self._name}: eval.scorers[{at}]", f"scorer {name}", why)
+                self._report.leave(place, f"scorer {name}", why)
 
     def _checks(self, target: Any) -> list[JSON]:
         """The checks of a sample. A sample without a target has none."""
@@ -131,23 +168,63 @@ class _Log:
         if not is_object(sample) or "input" not in sample or "id" not in sample:
             self._report.leave(place, "a sample", "it is no object with an id and an input")
             return
+        other = self._others(sample, place)
         attachments = members(sample, "attachments")
-        sample = {
-            name: _attached(one, attachments) for name, one in sample.items() if name not in _NO_CONTENT
-        }
+        taken: set[str] = set()
+        sample = {name: _attached(sample[name], attachments, taken) for name in _CARRIED & sample.keys()}
+        for name in attachments.keys() - taken:
+            self._report.leave(
+                f"{place}.attachments.{name}", "an attachment", "nothing that is carried has it"
+            )
         target: Any = sample.get("target")
-        case: JSON = {"id": str(sample["id"]), "input": _input(sample["input"])}
+        case: JSON = {"id": str(sample["id"]), "input": input_of(sample["input"])}
         if target not in (None, "", []):
             case["expected"] = target[0] if is_list(target) and len(target) == 1 else target
         metadata = dict(members(sample, "metadata")) | {"task": self._task}
         metadata |= {"choices": sample["choices"]} if sample.get("choices") else {}
         case["metadata"] = metadata
         self._report.carry("samples")
-        yield Imported(case, self._output(sample), self._checks(target), [], self._model)
+        yield Imported(case, self._output(sample, other), self._checks(target), [], self._model)
 
-    def _output(self, sample: JSON) -> JSON:
+    def _others(self, sample: JSON, place: str) -> JSON:
+        """What a sample says beside what has a place: evidence, or noted."""
+        plain, output = self._report.plain_others, members(sample, "output")
+        other = plain(sample, (*_CARRIED, "attachments"), place, why=_WHY)
+        other |= plain(output, _OUTPUT, f"{place}.output", "output.", _WHY)
+        choices = listed(output, "choices")
+        if len(choices) > 1:
+            self._report.leave(f"{place}.output.choices", "output.choices", "the first of them is the output")
+        first = choices[0] if choices and is_object(choices[0]) else {}
+        other |= plain(first, ("message", "stop_reason"), f"{place}.output.choices[0]", "choice.")
+        names = {name for one in _usages(sample) for name in one} - _USAGE
+        other |= without_nulls({f"usage.{name}": _sum(_usages(sample), name) for name in sorted(names)})
+        last = members(output, "usage")
+        self._report.leave_others(last, (*_USAGE, *names), f"{place}.output.usage", "usage.")
+        for model, one in members(sample, "model_usage").items():
+            numbers = (
+                [name for name, part in one.items() if isinstance(part, int | float)]
+                if is_object(one)
+                else []
+            )
+            inner: JSON = one if is_object(one) else {model: one}
+            at = f"{place}.model_usage.{model}" if is_object(one) else f"{place}.model_usage"
+            self._report.leave_others(inner, numbers, at, "usage.")
+        for name, one in members(sample, "scores").items():
+            if is_object(one):
+                self._report.leave_others(one, _SCORE, f"{place}.scores.{name}", "score.", _WHY)
+            else:
+                self._report.leave(f"{place}.scores.{name}", "a score", "it is no object")
+        other |= plain(members(sample, "limit"), ("type",), f"{place}.limit", "limit.")
+        error = members(sample, "error")  # its other traceback has the same text with colours
+        other |= plain(error, ("message", "traceback_ansi"), f"{place}.error", "error.")
+        if error and sample.get("scores"):
+            self._report.leave(f"{place}.scores", "scores of a sample with an error", "it was not measured")
+        note_messages(sample, place, self._report)
+        return other
+
+    def _output(self, sample: JSON, other: JSON) -> JSON:
         output = members(sample, "output")
-        usage = [one for one in members(sample, "model_usage").values() if is_object(one)]
+        usage = _usages(sample)
         epoch = sample.get("epoch")
         time = sample.get("total_time")
         error = sample.get("error")
@@ -160,6 +237,7 @@ class _Log:
                 "tokens": _sum(usage, "total_tokens"),
                 "input_tokens": _sum(usage, "input_tokens"),
                 "output_tokens": _sum(usage, "output_tokens"),
+                "cost_usd": _sum(usage, "total_cost"),
                 "finish_reason": next(
                     (one.get("stop_reason") for one in listed(output, "choices") if is_object(one)), None
                 ),
@@ -167,20 +245,21 @@ class _Log:
                 "limit": members(sample, "limit").get("type"),
             }
         )
-        metadata["trajectory"] = list(_steps(listed(sample, "messages")[:MOST_MESSAGES]))
-        scores = members(sample, "scores")
-        if scores and not error:
-            plain = {name: _grade(one.get("value")) for name, one in scores.items() if is_object(one)}
-            details = {
-                name: without_nulls(
-                    {member: one.get(member) for member in ("value", "answer", "explanation")}
-                )
-                for name, one in scores.items()
-                if is_object(one)
-            }
-            metadata["recorded"] = recorded("inspect", without_nulls(plain), self._version, details)
+        before, after = conversation(sample)
+        metadata |= {"prompt": before} if before else {}
+        value = output.get("completion", last_text(sample))
+        metadata["trajectory"] = without_answer(list(steps_of(after)), value)
+        scores = members(sample, "scores") if not error else {}
+        plain = {name: _grade(one.get("value")) for name, one in scores.items() if is_object(one)}
+        details = {
+            name: without_nulls({member: one.get(member) for member in sorted(_SCORE)})
+            for name, one in scores.items()
+            if is_object(one)
+        }
+        if scores or other:
+            metadata["recorded"] = recorded("inspect", without_nulls(plain), self._version, details, other)
         self._report.carry("recorded outputs")
-        return {"value": output.get("completion", _last_text(sample)), "metadata": metadata}
+        return {"value": value, "metadata": metadata}
 
 
 def _includes(target: Any, options: JSON) -> JSON:
@@ -201,65 +280,26 @@ def _f1(_target: Any, _options: JSON) -> JSON:
 SCORERS: dict[str, Callable[[Any, JSON], JSON]] = {"includes": _includes, "f1": _f1}
 
 
-def _attached(value: Any, attachments: JSON) -> Any:
+def _attached(value: Any, attachments: JSON, taken: set[str]) -> Any:
     """The value with the texts that inspect keeps apart. It does not recurse deeper than the value."""
     if isinstance(value, str):
-        found = attachments.get(value.removeprefix(_ATTACHMENT)) if value.startswith(_ATTACHMENT) else None
-        return found if isinstance(found, str) else value
+        name = value.removeprefix(_ATTACHMENT)
+        if name == value or not isinstance(attachments.get(name), str):
+            return value
+        taken.add(name)
+        return attachments[name]
     if is_list(value):
-        return [_attached(one, attachments) for one in value]
+        return [_attached(one, attachments, taken) for one in value]
     if is_object(value):
-        return {name: _attached(one, attachments) for name, one in value.items()}
+        return {name: _attached(one, attachments, taken) for name, one in value.items()}
     return value
 
 
-def _input(value: Any) -> Any:
-    """A text, or messages with their roles and contents."""
-    if not is_list(value):
-        return value
-    return [
-        {"role": one.get("role"), "content": one.get("content")} if is_object(one) else one for one in value
-    ]
-
-
-def _steps(messages: list[Any]) -> Iterator[JSON]:
-    """The calls of tools, and what they answered, as steps of a trajectory."""
-    for one in messages:
-        if not is_object(one):
-            continue
-        for call in listed(one, "tool_calls"):
-            if is_object(call):
-                yield {
-                    "type": "tool-called",
-                    "call_id": str(call.get("id")),
-                    "tool": str(call.get("function")),
-                    **({"inputs": call["arguments"]} if is_object(call.get("arguments")) else {}),
-                }
-        if one.get("role") == "tool":
-            error = members(one, "error")
-            failed = {"code": "tool_error", "message": str(error.get("message", ""))} if error else None
-            yield {
-                "type": "tool-returned",
-                "call_id": str(one.get("tool_call_id")),
-                "tool": str(one.get("function")),
-                "status": "error" if failed else "ok",
-                **({"error": failed} if failed else {"outcome": _text(one.get("content"))}),
-            }
-
-
-def _text(content: Any) -> Any:
-    """The text of a message, also of one with parts."""
-    if not is_list(content):
-        return content
-    parts = [one.get("text") for one in content if is_object(one) and one.get("type") == "text"]
-    return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def _last_text(sample: JSON) -> Any:
-    messages = [
-        one for one in listed(sample, "messages") if is_object(one) and one.get("role") == "assistant"
-    ]
-    return _text(messages[-1].get("content")) if messages else None
+def _usages(sample: JSON) -> list[JSON]:
+    """The usage of each model, or of the last call."""
+    usage = [one for one in members(sample, "model_usage").values() if is_object(one)]
+    last = members(members(sample, "output"), "usage")
+    return usage or ([last] if last else [])
 
 
 def _grade(value: Any) -> Any:
@@ -270,6 +310,6 @@ def _grade(value: Any) -> Any:
     return value if isinstance(value, int | float) else None
 
 
-def _sum(usage: list[JSON], member: str) -> int | None:
-    found = [one[member] for one in usage if isinstance(one.get(member), int)]
+def _sum(usage: list[JSON], member: str) -> int | float | None:
+    found = [one[member] for one in usage if isinstance(one.get(member), int | float)]
     return sum(found) if found else None

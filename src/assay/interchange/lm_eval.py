@@ -26,6 +26,10 @@ _KNOWN = frozenset(
         "target_hash",
     ]
 )
+_OF_TASKS: dict[str, str] = dict.fromkeys(
+    ["configs", "versions", "group_subtasks", "higher_is_better", "groups"],
+    "it describes tasks, whose code is not run",
+)
 _NO_FILTER = "none"
 _WHY = "a metric of the harness is code; its scores are recorded"
 
@@ -53,6 +57,7 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
                 report.leave(
                     f"{name}: results.{task}", "a score of a whole task", "it is counted again from samples"
                 )
+            report.describe(name, document, ("results",), _OF_TASKS)
     for name in samples:
         task = Path(name).name.removeprefix("samples_").partition("_20")[0].partition(".jsonl")[0]
         for item in read_items(name, limits):
@@ -60,7 +65,10 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
 
 
 def _case(row: JSON, task: str, model: str, version: Any, place: str, report: ImportReport) -> Imported:
-    prompts, choices = _asked(row)
+    pairs = _pairs(row, place, report)
+    prompts = [prompt for prompt, _ in pairs if prompt is not None]
+    choices = [one for _, one in pairs if isinstance(one, str)]
+    options = [one for _, one in pairs if is_object(one) and one]
     filtered = listed(row, "filtered_resps")
     ranked = _ranking(filtered)
     target: Any = row.get("target")
@@ -78,6 +86,11 @@ def _case(row: JSON, task: str, model: str, version: Any, place: str, report: Im
         name for name, one in row.items() if name not in _KNOWN and isinstance(one, int | float)
     ]
     scores = {name: row[name] for name in names if isinstance(row.get(name), int | float)}
+    details = {name: row[name] for name in names if name in row and name not in scores}
+    if options:
+        case["metadata"]["options"] = options[0] if len(options) == 1 else options
+    other = report.plain_others(row, (*_KNOWN, *names), place)
+    other |= {name: row[name] for name in ("doc_hash", "prompt_hash", "target_hash") if name in row}
     checks: list[tuple[str, JSON]] = []
     for name in scores:
         if name == "acc" and ranked is not None:
@@ -90,31 +103,34 @@ def _case(row: JSON, task: str, model: str, version: Any, place: str, report: Im
     metadata: JSON = without_nulls(
         {"outcome": "completed", "system": model or None, "responses": row.get("resps")}
     )
-    metadata["recorded"] = recorded("lm-evaluation-harness", scores, version)
+    metadata["recorded"] = recorded("lm-evaluation-harness", scores, version, details, other)
     report.carry("samples")
     return Imported(
         case, {"value": value, "metadata": metadata}, named(checks), [], f"{model}{suffix}".strip()
     )
 
 
-def _asked(row: JSON) -> tuple[list[Any], list[str]]:
-    """The prompts of a sample, and the continuations that were compared."""
+def _pairs(row: JSON, place: str, report: ImportReport) -> list[tuple[Any, Any]]:
+    """The requests of a sample: a prompt with a continuation, or with the options of a generation."""
     given = row.get("arguments")
-    pairs: list[Any] = list(given.values()) if is_object(given) else given if is_list(given) else []
-    prompts: list[Any] = []
-    choices: list[str] = []
-    for pair in pairs:
-        first, second = (
-            (pair.get("arg_0"), pair.get("arg_1"))
-            if is_object(pair)
-            else (*pair, None, None)[:2]
-            if is_list(pair)
-            else (None, None)
-        )
-        prompts.append(first)
-        if isinstance(second, str):
-            choices.append(second)
-    return [one for one in prompts if one is not None], choices
+    named: JSON = given if is_object(given) else {}
+    several: list[Any] = given if is_list(given) else list(named.values())
+    places = [f"{place}.arguments.{name}" for name in named] or [f"{place}.arguments"] * len(several)
+    pairs: list[tuple[Any, Any]] = []
+    for at, one in zip(places, several, strict=True):
+        if is_object(one):
+            report.leave_others(one, ("arg_0", "arg_1"), at, "argument ")
+            pairs.append((one.get("arg_0"), one.get("arg_1")))
+        elif is_list(one):
+            first, second, *_ = (*one, None, None)
+            pairs.append((first, second))
+            if len(one) > 2:
+                report.leave(at, "further arguments", "the first two are the prompt and what follows it")
+        else:
+            report.leave(at, "an argument", "it is no prompt with a continuation")
+    if len({str(prompt) for prompt, _ in pairs}) > 1:
+        report.leave(f"{place}.arguments", "further prompts", "the input is the first prompt")
+    return pairs
 
 
 def _ranking(responses: list[Any]) -> list[float] | None:

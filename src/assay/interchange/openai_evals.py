@@ -27,6 +27,17 @@ EXPECTED = [
 INPUT = ["input", "messages", "question", "prompt", "query", "ticket_text", "text"]
 RESULTS = 100  # recorded results of one output
 _CRITERIA = "testing_criteria"
+_ROW = frozenset(("item", "datasource_item", "datasource_item_id", "sample", "results"))
+_SAMPLE = frozenset(
+    ("input", "output", "output_text", "output_tools", "model", "finish_reason", "usage", "error")
+)
+_USAGE = frozenset(("total_tokens", "prompt_tokens", "completion_tokens"))
+_RESULT = frozenset(("name", "passed", "score"))
+_WHY = {
+    "sample": "it is what the judge of the grader answered",
+    "data_source_config": "it describes the items, which are carried",
+    "choices": "the last message of the model is the output",
+}
 
 
 def recognises(one: Candidate) -> bool:
@@ -49,7 +60,7 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
     sources: list[str] = []
     for name in files:
         form, _ = format_of(name, "json")
-        graders = None if form == "jsonl" else _criteria(name, limits)
+        graders = None if form == "jsonl" else _criteria(name, limits, report)
         if graders is None:
             sources.append(name)
             continue
@@ -69,22 +80,31 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
             yield from _case(row, number, place, checks, judges, report)
 
 
-def _criteria(name: str, limits: Limits) -> list[Any] | None:
+def _criteria(name: str, limits: Limits, report: ImportReport) -> list[Any] | None:
     """The graders of a file that is an eval, else None: the file may be long."""
     form, compressed = format_of(name, "json")
     if form == "yaml":
         document = document_of(name, limits)
-        return listed(document, _CRITERIA) if is_object(document) and _CRITERIA in document else None
+        if not is_object(document) or _CRITERIA not in document:
+            return None
+        report.describe(name, document, (_CRITERIA,), _WHY)
+        return listed(document, _CRITERIA)
     with open_file(name, compressed=compressed) as file:
         if file.read(1).lstrip() == b"[":
             return None
+    found: list[Any] | None = None
+    head: JSON = {}
     with open_file(name, compressed=compressed) as file:
         for path, value in JsonReader(file, name, limits, [("data",)]).members():
-            if path == (_CRITERIA,):
-                return value if is_list(value) else []
             if path[:1] == ("data",):
                 return None
-    return None
+            if path == (_CRITERIA,):
+                found = value if is_list(value) else []
+            else:
+                head[str(path[0])] = value
+    if found is not None:
+        report.describe(name, head, (), _WHY)
+    return found
 
 
 def _rows(name: str, limits: Limits) -> Iterator[tuple[str, Any]]:
@@ -121,19 +141,43 @@ def _case(
     expected = next((item[name] for name in EXPECTED if item.get(name) is not None), None)
     case |= {} if expected is None else {"expected": expected}
     case["metadata"] = {"item": item}
-    output = _output(row, sample)
+    other = _others(row, sample, place, report) if item is not row else {}
+    output = _output(row, sample, other)
+    if output is None and other:
+        case["metadata"]["openai"] = other
     report.carry("items")
     report.carry("recorded outputs", int(output is not None))
-    model = sample.get("model")
-    yield Imported(case, output, checks, judges, model if isinstance(model, str) else "")
+    variant = " ".join(one for one in (sample.get("model"), row.get("run_id")) if isinstance(one, str))
+    yield Imported(case, output, checks, judges, variant)
 
 
-def _output(row: JSON, sample: JSON) -> JSON | None:
+def _others(row: JSON, sample: JSON, place: str, report: ImportReport) -> JSON:
+    """What a row says beside what has a place: evidence, or noted."""
+    plain = report.plain_others
+    other = plain(row, _ROW, place, why=_WHY) | plain(sample, _SAMPLE, f"{place}.sample", "sample.", _WHY)
+    other |= plain(members(sample, "usage"), _USAGE, f"{place}.sample.usage", "usage.")
+    error = members(sample, "error")
+    other |= plain(error, ("message",), f"{place}.sample.error", "error.")
+    results = listed(row, "results")
+    if len(results) > RESULTS:
+        report.leave(f"{place}.results", "results", f"only the first {RESULTS} are recorded")
+    for at, one in enumerate(results[:RESULTS]):
+        if is_object(one):
+            name = one.get("name") or "result"
+            other |= plain(one, _RESULT, f"{place}.results[{at}]", f"result {name}.", _WHY)
+    said = [one for one in listed(sample, "output") if is_object(one) and one.get("content") is not None]
+    if len(said) > 1:
+        report.leave(f"{place}.sample.output", "messages before the last", "the last one is the output")
+    return other
+
+
+def _output(row: JSON, sample: JSON, other: JSON) -> JSON | None:
     """What the model answered, and what the graders of OpenAI said of it."""
     value = _text(sample)
+    calls = _tool_calls(sample)
     error: Any = sample.get("error")
     failed = is_object(error) and bool(error.get("message") or error.get("code"))
-    if value is None and not failed:
+    if value is None and not calls and not failed:
         return None
     usage = members(sample, "usage")
     metadata: JSON = {"outcome": "failed" if failed else "completed"}
@@ -145,17 +189,28 @@ def _output(row: JSON, sample: JSON) -> JSON | None:
             "input_tokens": usage.get("prompt_tokens"),
             "output_tokens": usage.get("completion_tokens"),
             "error": str(error.get("message") or error.get("code")) if failed else None,
+            "tool_calls": calls or None,
         }
     )
     scores: JSON = {}
     for one in listed(row, "results")[:RESULTS]:
-        if is_object(one) and isinstance(one.get("passed"), bool) and not failed:
-            scores[str(one.get("name") or "result")] = int(one["passed"])
-            if isinstance(one.get("score"), int | float) and one["score"] not in (0, 1):
-                scores[f"{one.get('name') or 'result'} score"] = one["score"]
-    if scores:
-        metadata["recorded"] = recorded("openai-evals", scores)
+        if is_object(one) and not failed:
+            name = str(one.get("name") or "result")
+            if isinstance(one.get("passed"), bool):
+                scores[name] = int(one["passed"])
+            if isinstance(one.get("score"), int | float) and one["score"] != scores.get(name):
+                scores[f"{name} score"] = one["score"]
+    if scores or other:
+        metadata["recorded"] = recorded("openai-evals", scores, other=other)
     return {"value": value, "metadata": metadata}
+
+
+def _tool_calls(sample: JSON) -> list[Any]:
+    """The calls of tools that the model asked for."""
+    of_messages = [
+        call for one in listed(sample, "output") if is_object(one) for call in listed(one, "tool_calls")
+    ]
+    return listed(sample, "output_tools") or of_messages
 
 
 def _text(sample: JSON) -> Any:

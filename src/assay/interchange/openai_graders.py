@@ -25,6 +25,16 @@ _ROUGE = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_3": "rouge3", "rouge_
 _OUTPUTS = {".output_text": OUTPUT.path, ".output_tools": "$.output.metadata.tool_calls"}
 
 
+_MEMBERS = {
+    "string_check": ("type", "name", "input", "reference", "operation"),
+    "text_similarity": ("type", "name", "input", "reference", "evaluation_metric", "pass_threshold"),
+    "score_model": ("type", "name", "input", "model", "range", "pass_threshold"),
+    "label_model": ("type", "name", "input", "model", "labels", "passing_labels"),
+}
+_MULTI = "type", "name", "graders", "calculate_output"
+_WHY = {"sampling_params": "the judge has options of its own; see [models] in assay.toml"}
+
+
 def path_of(expression: str) -> str:
     """The path of what stands between the braces of a template."""
     found = _NAME.fullmatch(expression)
@@ -201,6 +211,7 @@ def _checks(graders: list[Any], place: str, report: ImportReport, depth: int) ->
             continue
         if grader.get("model"):
             report.leave(at, "model of a grader", "the judge asks your model; see [models] in assay.toml")
+        report.leave_others(grader, _MEMBERS[kind], at, "grader.", _WHY)
         report.carry(f"grader {kind}: {made['type']}")
         found.append((name, made, made["type"] in JUDGES))
     return found
@@ -217,6 +228,7 @@ def _multi(
         else listed(grader, "graders")
     )
     found = _checks(parts, f"{place}.graders", report, depth + 1)
+    report.leave_others(grader, _MULTI, place, "grader.", _WHY)
     expression = grader.get("calculate_output")
     try:
         if len(found) < len(parts) or not parts:

@@ -5,12 +5,12 @@ from typing import Any
 
 from assay.errors import InvalidRequest, Problem
 from assay.inputs.files import document_of, format_of, open_file, read_items
-from assay.interchange.imported import CannotCarry, Imported, ImportReport, listed, members
+from assay.interchange.imported import CannotCarry, Imported, ImportReport, members
 from assay.interchange.json_reader import JsonReader
-from assay.interchange.own_files import CODE, SCHEME, OwnFiles
+from assay.interchange.own_files import OwnFiles
 from assay.interchange.promptfoo_prompts import Prompt, prompts_of
 from assay.interchange.promptfoo_results import PromptfooResults
-from assay.interchange.promptfoo_table import test_of_row
+from assay.interchange.promptfoo_suite import SuiteTest, SuiteTests
 from assay.interchange.promptfoo_tests import TestChecks, combinations
 from assay.interchange.sources import Candidate, item_of
 from assay.interchange.templates import render_inside
@@ -19,29 +19,15 @@ from assay.protocol.json_types import JSON, is_list, is_object
 
 CONFIGS = tuple(f"promptfooconfig.{ending}" for ending in ("yaml", "yml", "json"))
 RESULTS = ("results", "results")
-_CARRIED = frozenset(("prompts", "tests", "scenarios", "defaultTest", "description", "$schema", "metadata"))
-_SYSTEMS = "providers", "targets"
-_OPTIONS = frozenset(("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts"))
-_TEST = frozenset(
-    ("vars", "assert", "description", "options", "metadata", "threshold", "prompts", "providerOutput")
-)
-_WHY = {
-    "providers": "name the system with --agent",
-    "targets": "name the system with --agent",
-    "provider": "name the system with --agent",
-    "transform": "code is not run",
-    "postprocess": "code is not run",
-    "transformVars": "code is not run",
-    "assertScoringFunction": "code is not run",
-    "extensions": "code is not run",
-    "nunjucksFilters": "code is not run",
-    "derivedMetrics": "there are no metrics of metrics",
-    "redteam": "use `assay suite attack`",
-    "evaluateOptions": "use the options of `assay evaluate`; repeat is --trials",
-    "repeat": "use --trials of `assay evaluate`",
-    "env": "variables of the environment are not read",
+_CARRIED = frozenset(("prompts", "tests", "scenarios", "defaultTest", "assertionTemplates"))
+_ABOUT = frozenset(("description", "metadata", "tags", "$schema"))
+_HEAD = {
+    "config": "the results have the tests; import the configuration for what else it says",
+    "results.prompts": "each result has its prompt",
+    "vars": "each case has its variables",
+    "results.stats": "it is counted again from the results",
+    "runtimeOptions": "use the options of `assay evaluate`",
 }
-_OTHERWISE = "it has no equal here"
 
 
 def recognises(one: Candidate) -> bool:
@@ -65,6 +51,7 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
                 yield from rows.case(item_of(item), item.location)
             continue
         if form == "json":
+            head: JSON = {}
             with open_file(name, compressed=compressed) as file:
                 rows = PromptfooResults(name, report)
                 reader, found = JsonReader(file, name, limits, [RESULTS]), False
@@ -72,7 +59,10 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
                     if path[:2] == RESULTS and len(path) > len(RESULTS):
                         found = True
                         yield from rows.case(value, f"{name}: results.results[{path[2]}]")
+                    else:
+                        head[".".join(map(str, path))] = value
             if found:
+                report.describe(name, head, (), _HEAD)
                 continue
         yield from _Configuration(name, report, limits).cases()
 
@@ -86,36 +76,48 @@ class _Configuration:
             raise InvalidRequest(
                 Problem(name, "expected a configuration of promptfoo: an object with prompts")
             )
-        self._name, self._report, self._limits, self._document = name, report, limits, document
+        self._name, self._report = name, report
+        self._document = document
         self._files = OwnFiles(name, limits)
-        self._checks = TestChecks(report, self._files)
+        self._suite = SuiteTests(document, name, self._files, report, limits)
+        self._checks = TestChecks(report, self._files, document)
 
     def cases(self) -> Iterator[Imported]:
         """Each test with each prompt, numbered as promptfoo does."""
         prompts = list(prompts_of(self._document.get("prompts"), self._files, self._name, self._report))
-        self._note_members(self._document, "", _CARRIED)
-        defaults = self._default_test()
+        about = {name: one for name, one in self._document.items() if name in _ABOUT}
+        self._report.describe(self._name, about, ())
+        self._suite.note(self._document, f"{self._name}: ", _CARRIED | frozenset(about))
+        defaults = self._suite.defaults()
         number = 0
-        for place, test in self._tests(defaults):
+        for one in self._suite.tests(defaults):
             try:
-                for variables in self._variables(test, defaults):
+                for variables in self._variables(one.test, defaults):
                     number += 1
-                    yield from self._of_test(number, test, defaults, variables, prompts, place)
+                    yield from self._of_test(number, one, defaults, variables, prompts)
             except CannotCarry as why:
-                self._report.leave(place, "a test", str(why))
+                self._report.leave(one.place, "a test", str(why))
+        self._checks.note_templates(self._name)
 
     def _of_test(
-        self, number: int, test: JSON, defaults: JSON, variables: JSON, prompts: list[Prompt], place: str
+        self, number: int, one: SuiteTest, defaults: JSON, variables: JSON, prompts: list[Prompt]
     ) -> Iterator[Imported]:
+        place, test = one.place, one.test
         options = members(defaults, "options") | members(test, "options")
-        inherited = None if options.get("disableDefaultAsserts") is True else defaults.get("assert")
+        without = members(test, "options").get("disableDefaultAsserts") is True
+        inherited = None if without else defaults.get("assert")
         general = f"{self._name}: defaultTest", inherited
         threshold = test.get("threshold", defaults.get("threshold"))
-        checks, judges = self._checks.of(variables, general, (place, test.get("assert")), threshold=threshold)
-        wanted = test.get("prompts") or defaults.get("prompts")
-        for prompt in prompts:
-            if is_list(wanted) and prompt.label not in wanted:
-                continue
+        before = [one.before] if one.before else []
+        own = place, test.get("assert")
+        checks, judges = self._checks.of(variables, general, *before, own, threshold=threshold)
+        wanted = test.get("prompts", defaults.get("prompts"))
+        chosen = [each for each in prompts if each.is_one_of(wanted)] if is_list(wanted) else prompts
+        if prompts and not chosen:
+            self._report.leave(
+                place, "a test", f"it names no prompt of the configuration: {str(wanted)[:100]}"
+            )
+        for prompt in chosen:
             metadata = members(defaults, "metadata") | members(test, "metadata")
             case: JSON = {"id": f"test-{number}", "input": self._input(prompt, variables, options, place)}
             metadata |= {"vars": variables, "prompt": prompt.label}
@@ -150,104 +152,3 @@ class _Configuration:
         if isinstance(filled, str):
             return f"{options.get('prefix') or ''}{filled}{options.get('suffix') or ''}"
         return filled
-
-    def _default_test(self) -> JSON:
-        given: Any = self._document.get("defaultTest") or {}
-        place = f"{self._name}: defaultTest"
-        try:
-            given = self._files.value(given) if isinstance(given, str) else given
-        except CannotCarry as why:
-            self._report.leave(place, "defaultTest", str(why))
-            return {}
-        if not is_object(given):
-            self._report.leave(place, "defaultTest", "it is no object")
-            return {}
-        self._note_members(given, "defaultTest.", _TEST)
-        return given
-
-    def _tests(self, defaults: JSON) -> Iterator[tuple[str, JSON]]:
-        given = self._document.get("tests")
-        scenarios = self._document.get("scenarios")
-        if given is None and not scenarios:
-            yield f"{self._name}: tests", {}  # promptfoo runs the prompts once
-        for at, one in enumerate(given if is_list(given) else [] if given is None else [given]):
-            yield from self._listed_test(one, f"{self._name}: tests[{at}]")
-        for at, scenario in enumerate(scenarios if is_list(scenarios) else []):
-            yield from self._scenario(scenario, defaults, f"{self._name}: scenarios[{at}]")
-
-    def _listed_test(self, one: Any, place: str) -> Iterator[tuple[str, JSON]]:
-        """A test, or those of the files that a text names."""
-        if is_object(one) and "path" in one and "assert" not in one and "vars" not in one:
-            self._report.leave(place, "generated tests", "code is not run")
-        elif is_object(one):
-            self._note_test(one, place)
-            yield place, one
-        elif isinstance(one, str):
-            try:
-                yield from self._tests_of_files(one)
-            except CannotCarry as why:
-                self._report.leave(place, "tests", str(why))
-        else:
-            self._report.leave(place, "a test", "it is no object")
-
-    def _tests_of_files(self, reference: str) -> Iterator[tuple[str, JSON]]:
-        if "://" in reference and not reference.startswith(SCHEME):
-            raise CannotCarry("nothing is fetched from elsewhere")
-        if any(f"{suffix}:" in reference for suffix in CODE):
-            raise CannotCarry("code is not run")
-        for path in self._files.find(reference):
-            if path.suffix in CODE:
-                raise CannotCarry("code is not run")
-            form, _ = format_of(path.name, "json")
-            items = read_items(str(path), self._limits, flat=True)
-            for item in items:
-                row = item_of(item)
-                place = (
-                    f"{path.name}:{item.number}"
-                    if form in ("csv", "jsonl")
-                    else f"{path.name}[{item.number}]"
-                )
-                test = test_of_row(row) if form == "csv" else row
-                if is_object(test):
-                    self._note_test(test, place)
-                    yield place, test
-                else:
-                    self._report.leave(place, "a test", "it is no object")
-
-    def _scenario(self, scenario: Any, defaults: JSON, place: str) -> Iterator[tuple[str, JSON]]:
-        """Each configuration of a scenario with each of its tests."""
-        if not is_object(scenario) or not is_list(scenario.get("config")):
-            self._report.leave(place, "a scenario", "it is no object with config and tests")
-            return
-        tests = [
-            one
-            for at, test in enumerate(listed(scenario, "tests") or [{}])
-            for one in self._listed_test(test, f"{place}.tests[{at}]")
-        ]
-        for data in scenario["config"]:
-            if not is_object(data):
-                self._report.leave(place, "a scenario", "its config is no object")
-                continue
-            for at, test in tests:
-                merged = data | test
-                merged["vars"] = members(data, "vars") | members(test, "vars")
-                merged["metadata"] = members(data, "metadata") | members(test, "metadata")
-                merged["assert"] = [*listed(data, "assert"), *listed(test, "assert")]
-                yield at, merged
-
-    def _note_test(self, test: JSON, place: str) -> None:
-        self._note_members(test, f"{place}.", _TEST, is_place=True)
-
-    def _note_members(
-        self, document: JSON, prefix: str, carried: frozenset[str], *, is_place: bool = False
-    ) -> None:
-        """Note the members that have no place here."""
-        start = prefix if is_place else f"{self._name}: {prefix}"
-        for member, value in document.items():
-            if member not in carried and value not in (None, [], {}, False):
-                self._report.leave(start + member, member, _WHY.get(member, _OTHERWISE))
-        for member in members(document, "options"):
-            if member not in _OPTIONS:
-                self._report.leave(
-                    f"{start}options.{member}", f"option {member}", _WHY.get(member, _OTHERWISE)
-                )

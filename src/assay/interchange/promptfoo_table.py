@@ -2,6 +2,7 @@
 
 import re
 
+from assay.interchange.imported import ImportReport
 from assay.interchange.own_files import SCHEME
 from assay.interchange.promptfoo_assertions import ASSERTIONS
 from assay.protocol.json_types import JSON
@@ -29,11 +30,22 @@ _WITH_THRESHOLD = frozenset(
 )
 _DEFAULTS = {"similar": 0.8}
 _EXPECTED, _METADATA, _CONFIG = "__expected", "__metadata:", "__config:__expected"
+_SPECIAL = (
+    _EXPECTED,
+    "__prefix",
+    "__suffix",
+    "__description",
+    "__providerOutput",
+    "__metric",
+    "__threshold",
+    "__metadata",
+    "__config:",
+)
 _CODE = {"javascript:": "javascript", "fn:": "javascript", "eval:": "javascript", "python:": "python"}
 
 
-def test_of_row(row: JSON) -> JSON:
-    """The test that a row stands for."""
+def test_of_row(row: JSON, place: str, report: ImportReport) -> JSON:
+    """The test that a row stands for. A column that names nothing of a test is noted."""
     cells = {column.strip(): str(cell) for column, cell in row.items()}
     assertions = [
         assertion_of_text(cell.strip())
@@ -46,19 +58,24 @@ def test_of_row(row: JSON) -> JSON:
             at = int(number) - 1 if number.isdigit() else 0
             if (value := _number(cell)) is not None and 0 <= at < len(assertions):
                 assertions[at]["threshold"] = value
+            elif cell:
+                report.leave(place, f"column {name}", "there is no such assertion, or it is no number")
+        elif name.startswith(("__config:", "__metadata")) and not name.startswith(_METADATA) and cell:
+            report.leave(place, f"column {name}", "it says nothing of a test")
         elif name == "__metric" and cell:
             assertions = [one | {"metric": cell} for one in assertions]
     test: JSON = {
-        "vars": {name: cell for name, cell in cells.items() if not name.startswith("__")},
+        "vars": {name: cell for name, cell in cells.items() if not name.startswith(_SPECIAL)},
         "assert": assertions,
         "options": {name[2:]: cell for name, cell in cells.items() if name in ("__prefix", "__suffix")},
         "metadata": {
             name.removeprefix(_METADATA).removesuffix("[]"): _texts(cell) if name.endswith("[]") else cell
             for name, cell in cells.items()
-            if name.startswith(_METADATA)
+            if name.startswith(_METADATA) and cell.strip()
         },
     }
-    test |= {name[2:]: cell for name, cell in cells.items() if name in ("__description", "__providerOutput")}
+    own = ("__description", "__providerOutput")
+    test |= {name[2:]: cell for name, cell in cells.items() if name in own and cell}
     threshold = _number(cells.get("__threshold", ""))
     return test if threshold is None else test | {"threshold": threshold}
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from assay.interchange.imported import CannotCarry, ImportReport
+from assay.interchange.imported import NO_PLACE, CannotCarry, ImportReport, members
 from assay.interchange.made_checks import check, named
 from assay.interchange.own_files import CODE, SCHEME, OwnFiles
 from assay.interchange.promptfoo_assertions import ASSERTIONS, Assertion, base_type
@@ -16,6 +16,23 @@ MOST_COMBINATIONS = 10_000  # of the values of the variables of one test
 MOST_PARTS = 100
 SET = "assert-set"
 DEEPEST = 3  # sets inside one another
+THRESHOLDS = frozenset(
+    ("cost", "latency", "levenshtein", "similar", "similar:cosine", "similar:dot", "similar:euclidean")
+)
+_ASSERTION = frozenset(("type", "value", "weight", "metric", "metricOnly", "transform", "contextTransform"))
+_SET = frozenset(("type", "assert", "weight", "metric", "threshold"))
+_WHY = {
+    "metric": "each check of the set has a name of its own",
+    "threshold": "promptfoo has no threshold for it",
+    "provider": "it asks no model",
+    "rubricPrompt": "it asks no model",
+}
+_OF_JUDGE = {
+    "provider": "the judge has a prompt and a model of its own",
+    "rubricPrompt": "the judge has a prompt and a model of its own",
+    "threshold": "the judge says whether it passes",
+}
+TEMPLATES = "assertionTemplates"
 _RED_TEAM = "promptfoo:redteam:"
 
 
@@ -90,8 +107,18 @@ class TestChecks:
 
     __test__ = False
 
-    def __init__(self, report: ImportReport, files: OwnFiles | None) -> None:
-        self._report, self._files = report, files
+    def __init__(
+        self, report: ImportReport, files: OwnFiles | None, configuration: JSON | None = None
+    ) -> None:
+        self._report, self._files, self._configuration = report, files, configuration or {}
+        self._named: set[str] = set()  # by `$ref`
+
+    def note_templates(self, name: str) -> None:
+        """Note the templates of assertions that no test names."""
+        for template in members(self._configuration, TEMPLATES):
+            if f"#/{TEMPLATES}/{template}" not in self._named:
+                place = f"{name}: {TEMPLATES}.{template}"
+                self._report.leave(place, f"template {template}", "no test names it")
 
     def of(
         self, variables: JSON, *places: tuple[str, Any], threshold: Any = None
@@ -140,8 +167,9 @@ class TestChecks:
         if not is_list(assertions):
             self._report.leave(place, "assert", "it is no list")
             return parts, 1
-        for number, one in enumerate(assertions):
+        for number, given in enumerate(assertions):
             at = f"{place}.assert[{number}]"
+            one = self._referenced(given, at)
             is_set = is_object(one) and one.get("type") == SET
             if is_set and depth == DEEPEST:
                 self._report.leave(at, f"assertion {SET}", f"it is nested more than {DEEPEST} deep")
@@ -149,6 +177,7 @@ class TestChecks:
                 continue
             if is_set and not nested and not _is_weighted(one):
                 inner, missing = self._parts(one.get("assert"), at, variables, nested=False, depth=depth + 1)
+                self._report.leave_others(one, ("type", "assert", "weight"), at, f"{SET}.", _WHY)
                 parts += inner
                 lost += missing
                 continue
@@ -170,6 +199,7 @@ class TestChecks:
         threshold = one.get("threshold")
         parts, lost = self._parts(one.get("assert"), place, variables, nested=True, depth=depth + 1)
         made = self._whole(parts, lost, threshold)
+        self._report.leave_others(one, _SET, place, f"{SET}.", _WHY)
         metric = one.get("metric")
         return made._replace(name=render(metric, variables) if isinstance(metric, str) and metric else SET)
 
@@ -193,6 +223,20 @@ class TestChecks:
         more |= {} if threshold is None else {"threshold": {"min_value": threshold}}
         return Part("test", any(one.judged for one in parts), check("combination", checks=checks, **more))
 
+    def _referenced(self, one: Any, place: str) -> Any:
+        """What `$ref` names inside the configuration. Anything else it names stays as it is, and has no type."""
+        reference = one.get("$ref") if is_object(one) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return one
+        found: Any = self._configuration
+        for step in reference[2:].split("/"):
+            found = found.get(step.replace("~1", "/").replace("~0", "~")) if is_object(found) else None
+        if not is_object(found) or "$ref" in found:
+            return one
+        self._named.add(reference)
+        self._report.leave_others(one, ("$ref",), place, "reference.")
+        return found
+
     def _check(self, one: Any, variables: JSON, place: str) -> Part:
         if not is_object(one) or not isinstance(one.get("type"), str):
             raise CannotCarry("it has no type")
@@ -214,6 +258,8 @@ class TestChecks:
         value = self._value(one.get("value"), variables)
         made = row.make(Assertion(value, threshold, inverse, variables))
         self._note(one, row.how, base, place)
+        if base == "word-count" and is_object(value):
+            self._report.leave_others(value, ("min", "max"), f"{place}.value", "word-count.")
         metric = one.get("metric")
         name = render(metric, variables) if isinstance(metric, str) and metric else one["type"]
         # promptfoo counts a distance by its verdict, and what is negated by what is left to 1
@@ -244,14 +290,12 @@ class TestChecks:
             self._report.leave(
                 place, "the choice of select-best", "`assay compare` says which system is best"
             )
-        if how == "as a judge":
-            for member in ("provider", "rubricPrompt"):
-                if one.get(member) is not None:
-                    self._report.leave(
-                        place, f"{member} of a judge", "the judge has a prompt and a model of its own"
-                    )
-            if one.get("threshold") is not None and not base.startswith("similar"):
-                self._report.leave(place, "threshold of a judge", "the judge says whether it passes")
+        carried = _ASSERTION | {"threshold"} if base in THRESHOLDS else _ASSERTION
+        why = _OF_JUDGE if how == "as a judge" else _WHY
+        suffix = "of a judge" if how == "as a judge" else f"of {base}"
+        for member, value in one.items():
+            if member not in carried and value not in (None, {}, []):
+                self._report.leave(f"{place}.{member}", f"{member} {suffix}", why.get(member, NO_PLACE))
 
 
 def _function(name: str, code: str, place: str) -> str:

@@ -83,6 +83,23 @@ def test_the_first_line_of_small_costs_has_digits_that_count():
     assert verdict_line(cheap).startswith("0.001 → 0.002 (+0.001, ")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ([1, 0, 0], [0, 0, 0], "0.333 → 0.000 (−0.333, "),
+        ([0.1, 0.7, 0.5], [0.2, 0.9, 0.2], "0.433 → 0.433 (+0.000, "),  # the floats differ by 6e-17
+    ],
+)
+def test_an_error_of_rounding_is_no_digit(before, after, text):
+    lines = [
+        [result_line(f"c{at}", check_result(None, score=score)) for at, score in enumerate(run)]
+        for run in (before, after)
+    ]
+    result = compared(*lines).result
+    assert verdict_line(result).startswith(text)
+    assert (result.after == 0) is not any(after)
+
+
 @given(
     st.integers(1, 40),
     st.sampled_from([1, 1e-1, 1e-4]),

@@ -275,7 +275,7 @@ def _digits(result: DifferenceInterval) -> int:
     cost that is not 0 would look like 0.
     """
     low, high = result.low, result.high
-    least = _least_digits([one for one in (result.before, result.after, result.difference) if one])
+    least = _least_digits([one or 0.0 for one in (result.before, result.after, result.difference)])
     if low is None or high is None:
         return least
     exact = interval_verdict(low, high, result.margin)
@@ -289,7 +289,9 @@ def _digits(result: DifferenceInterval) -> int:
 
 
 def _least_digits(values: list[float]) -> int:
+    """The digits with which no value looks like 0. One that has no such digits is 0 and an error of rounding."""
+    visible = [one for one in values if round(one, MAX_DIGITS)]
     return next(
-        (digits for digits in range(SCORE_DIGITS, MAX_DIGITS) if all(round(one, digits) for one in values)),
+        (digits for digits in range(SCORE_DIGITS, MAX_DIGITS) if all(round(one, digits) for one in visible)),
         MAX_DIGITS,
     )

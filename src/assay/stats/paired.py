@@ -74,7 +74,7 @@ class PairedSample:
         self.losses = 0
         self.is_binary = True
         self.changes = array("d")
-        self._before = 0.0
+        self._before = self._after = 0.0
         self._mean = 0.0
         self.squares = 0.0  # sum of squared deviations from the mean (Welford)
         self._least = float("inf")
@@ -109,6 +109,9 @@ class PairedSample:
         elif difference:
             self.changes.append(difference)
         self._before += before / self.n - self._before / self.n  # the difference of two numbers may overflow
+        self._after += (
+            after / self.n - self._after / self.n
+        )  # not the sum with the difference: equal values are exact
         step = difference - self._mean
         self._mean += step / self.n if isfinite(step) else difference / self.n - self._mean / self.n
         self.squares += step * (difference - self._mean)
@@ -167,7 +170,7 @@ class PairedSample:
         low, high = agreeing_limits(estimate, limits, p_value, level) or (None, None)
         return PairedResult(
             before=self._before,
-            after=self._before + estimate,
+            after=self._after,
             estimate=estimate,
             low=low,
             high=high,

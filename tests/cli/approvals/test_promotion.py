@@ -115,3 +115,13 @@ def test_an_approval_rejected_granted_and_a_history(home, command):
     assert (row["agentVersion"], row["state"], row["promotedBy"]) == ("1.0.0", "active", True)
     canary = command(*f"deploy promote {FIRST} --to active --canary 30".split(), folder=home)
     assert "is active, 30%" in canary.out
+    lines = (
+        f"run --agent {AGENT} --baseline latest",
+        f"deploy promote {SECOND} --to staged --eval latest",
+        f"deploy promote {SECOND} --to active --eval latest --channel stable",
+        "respond latest --accept",
+        f"deploy rollback {SECOND} --reason slow --json",
+    )
+    *before, rolled = command.each([line.split() for line in lines], folder=home)
+    assert rolled.code == 0, [(one.out, one.err) for one in before]
+    assert json.loads(rolled.out)["record"]["state"] == "rolled-back"

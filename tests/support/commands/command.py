@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from assay.cli.console.console import WIDEST, columns_of
+from support.commands.json_documents import name_of, problems_of
 from support.runner import forkserver
 from support.waiting import PATIENCE
 
@@ -59,6 +60,7 @@ class Command:
         except subprocess.TimeoutExpired:
             process.kill()
             raise AssertionError(f"no end after {PATIENCE:g} s") from None
+        refuse_other_documents(arguments, out)
         return CommandResult(process.returncode, out, err)
 
     def each(self, commands, *, folder, environ=None) -> list[CommandResult]:
@@ -75,7 +77,18 @@ class Command:
         )
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
-        return [CommandResult(**one) if "code" in one else one for one in json.loads(out)]
+        answers = json.loads(out)
+        for job, one in zip(jobs, answers, strict=True):
+            if "command" in job and "code" in one:
+                refuse_other_documents(job["command"], one["out"])
+        return [CommandResult(**one) if "code" in one else one for one in answers]
+
+
+def refuse_other_documents(arguments, out):
+    """What any test gets from `--json` is the document of `assay schema`."""
+    if out and "--json" in arguments and (name := name_of(arguments)) is not None:
+        problems = list(problems_of(name, out))
+        assert problems == [], (arguments, problems)
 
 
 def run_on_terminal(*arguments, folder, columns=100, code=1, typed=""):

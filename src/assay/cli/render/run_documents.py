@@ -109,8 +109,8 @@ class EvaluationDocument(Struct, kw_only=True):
 
 class ListedRun(Struct, kw_only=True, rename="camel"):
     """
-    A run of `list --json`, of any kind. A run of a suite and a workflow has `runId` and members of its kind; an
-    evaluation has those of an operation.
+    A run of `list --json`, of any kind. A run of a suite, a workflow and a transition have `runId` and members of their
+    kind; an evaluation has those of an operation.
     """
 
     run_id: str | UnsetType = UNSET
@@ -119,12 +119,54 @@ class ListedRun(Struct, kw_only=True, rename="camel"):
     status: str
     created: datetime | UnsetType = UNSET
     created_at: datetime | UnsetType = field(default=UNSET, name="created_at")
-    pass_rate: float | UnsetType = UNSET
+    started_at: datetime | UnsetType = field(default=UNSET, name="started_at")
+    completed_at: datetime | UnsetType = field(default=UNSET, name="completed_at")
+    progress: EvaluationProgress | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    error: Any = UNSET
+    code: str | UnsetType = UNSET
     run_name: str | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    principal: str | UnsetType = UNSET
+    workspace: str | UnsetType = UNSET
+    suite_id: str | UnsetType = UNSET
+    suite_version: str | UnsetType = UNSET
+    eval_suite_ref: str | UnsetType = UNSET
+    agent_id: str | UnsetType = UNSET
+    agent_version: str | UnsetType = UNSET
+    models: list[Any] | UnsetType = UNSET
+    modes: list[str] | UnsetType = UNSET
+    baseline_run_id: str | UnsetType = UNSET
+    source_run_id: str | UnsetType = UNSET
+    fork_mode: str | UnsetType = UNSET
+    total: int | UnsetType = UNSET
+    suite_total: int | UnsetType = UNSET
+    part: RunPart | UnsetType = UNSET
+    trials: int | UnsetType = UNSET
+    done: int | UnsetType = UNSET
+    never_reached: int | UnsetType = UNSET
+    passed_count: int | UnsetType = UNSET
+    unmeasured: int | UnsetType = UNSET
+    passed: bool | UnsetType = UNSET
+    score: float | UnsetType = UNSET
+    aggregate_score: float | UnsetType = UNSET
+    pass_rate: float | UnsetType = UNSET
+    case_pass_rate: float | UnsetType = UNSET
     cost_usd: float | UnsetType = UNSET
     statistics: RunStatistics | UnsetType = UNSET
-    case_pass_rate: float | UnsetType = UNSET
-    never_reached: int | UnsetType = UNSET
+    workflow_id: str | UnsetType = UNSET
+    parent: dict[str, Any] | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+    mode: str | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+    supervisor: str | UnsetType = UNSET
+    verdict: str | UnsetType = UNSET
+    self_verified: bool | UnsetType = UNSET
+    goal_satisfied: bool | UnsetType = UNSET
+    waiting: dict[str, Any] | UnsetType = UNSET
+    transition: str | UnsetType = UNSET
+    to_state: str | UnsetType = UNSET
+    commit: Any = UNSET
 
 
 class HistoryDocument(Struct, kw_only=True, rename="camel"):

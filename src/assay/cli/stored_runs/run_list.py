@@ -226,7 +226,11 @@ def list_runs(
     query = RunQuery(tenant=tenant, name=experiment, statuses=_statuses(status), limit=limit)
     rows, documents = with_evaluations(lambda evaluations: _list(evaluations, query))
     if json:
-        echo_json(msgspec.json.encode(documents))
+        from assay.cli.render.run_documents import ListedRun  # deferred import: it loads much
+
+        members = [field.encode_name for field in msgspec.structs.fields(ListedRun)]
+        listed = [{name: one[name] for name in members if name in one} for one in documents]
+        echo_json(msgspec.json.encode(listed))
         return
     if not rows:
         options = {"--status": status, "--experiment": experiment, "--tenant": tenant}

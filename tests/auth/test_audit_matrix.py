@@ -13,7 +13,7 @@ from assay import Check, Services
 from assay.agenteval.suites.suite_store import SuiteStore
 from assay.auth import keys
 from assay.auth.audit import lines, verify
-from assay.auth.keys import DEFAULT, DEPLOY
+from assay.auth.keys import SCOPES
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure
@@ -117,6 +117,9 @@ ROWS = {
     "listRegisteredAgents": (None, []),
     "getRegisteredAgent": (None, []),
     "removeAgent": (None, [("agent.remove", REGISTERED)]),
+    "createKey": ({"scopes": []}, [("key.create", NEW)]),
+    "listKeys": (None, []),
+    "revokeKey": (None, [("key.revoke", "old key")]),
     "publishPack": (NEWER.tarball, [("pack.install", NEWER.manifest.key)]),
     "verifyPack": (PACK.tarball, []),
     "listPacks": (None, []),
@@ -136,7 +139,7 @@ class AuditedHost:
     """A host, a tenant of it with some runs, and another without."""
 
     def __init__(self, host):
-        self.host, self.key, self.other = host, host.key("ours", DEFAULT | DEPLOY), host.key(tenant="theirs")
+        self.host, self.key, self.other = host, host.key("ours", SCOPES), host.key(tenant="theirs")
         with host.client(self.key) as client:
             assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
             assert client.post("/v1/host/assay/packs", **body_arguments(PACK.tarball)).status_code == 201
@@ -144,6 +147,7 @@ class AuditedHost:
                 f"/v1/host/assay/agents/{REGISTERED}", json={"url": "http://127.0.0.1:9/agent"}
             )
             assert agent.status_code == 201
+            self.old_key = client.post("/v1/host/assay/keys", json={}).json()["id"]
             self.evaluation = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
             self.slow = client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()["operation_id"]
             self.done = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
@@ -178,6 +182,7 @@ class AuditedHost:
             "{project}": "support",
             "{position}": "0",
             "{pack_ref}": PACK.manifest.key,
+            "{key_id}": self.old_key,
         }
         for name, value in naming.items():
             path = path.replace(name, value)
@@ -237,6 +242,7 @@ def test_every_route_writes_its_audit_lines(audited_host, route):
             "run": audited_host.run,
             "flow": flow,
             "none": "run-none",
+            "old key": audited_host.old_key,
         }
         if route.id == "bulkCancelRuns":
             body = {"runIds": [known["flow"], known["none"]]}

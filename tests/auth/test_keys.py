@@ -23,6 +23,7 @@ from assay.auth.keys import (
     DEPLOY,
     RESERVED,
     SCOPES,
+    TENANT,
     Key,
     authenticate,
     authorize,
@@ -269,7 +270,7 @@ def test_the_scopes_are_those_of_the_contract_and_of_decision_43():
     names = {word for word in named if word.replace(":", "").isalpha()}
     own = {"runs:delete", "agents:write", "traces:write"}  # erasing, agents of tenants, traces: of this host
     assert names | own == set(SCOPES) | RESERVED
-    assert set(SCOPES) - DEPLOY == DEFAULT  # an operator names the scopes for deployments
+    assert TENANT - DEPLOY - {"keys:manage"} == DEFAULT  # an operator names those of deployments and keys
 
 
 def test_the_scopes_that_are_listed_are_those_that_a_route_needs():

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.auth.keys import DEFAULT, authenticate, create, list_keys, revoke
-from assay.auth.local_key import local_key
+from assay.auth.keys import authenticate, create, list_keys, revoke
+from assay.auth.local_key import LOCAL, local_key
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import DeleteDocument, Transaction
@@ -31,7 +31,7 @@ async def test_the_first_start_makes_a_local_key_for_everything(store, tmp_path)
     assert path.read_text() == text.reveal() + "\n"
     assert [stat.S_IMODE(one.stat().st_mode) for one in (path, home)] == [0o600, 0o700]
     who = await authenticate(store, text.reveal(), NOW)
-    assert (who.tenant, who.scopes) == ("local", DEFAULT)
+    assert (who.tenant, who.scopes) == ("local", LOCAL)
     assert await local_key(store, home, LATER) == (path, text, False)
     assert len(await list_keys(store)) == 1
     assert text.reveal() not in repr(await local_key(store, home, LATER))

@@ -70,6 +70,7 @@ VOLATILE = [  # what differs from run to run, and how a document shows it
     (re.compile(r"\b(run|eval|wf|ann)([-_])[0-9a-f]{6,}[0-9a-f-]*"), r"\1\2…"),
     (re.compile(r"\bsha256-[\w+/=]+"), "sha256-…"),
     (re.compile(r"\bkey [a-z2-9]{8} of"), "key … of"),
+    (re.compile(r"\bexpires 20\d\d-\d\d-\d\d \d\d:\d\dZ"), "expires …"),
 ]
 VARYING = re.compile(r"[-_]…|\b1 ms\b")  # its width moves the columns
 ANY_LINES = "…"

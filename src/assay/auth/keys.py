@@ -16,10 +16,13 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unauthenticated
-from assay.ports import Document, Principal, PutDocument, Secret, Store, Transaction
+from assay.ports import DeleteDocument, Document, Principal, PutDocument, Secret, Store, Transaction
 from assay.ports.audit import audit_entry
 
-# Expiry of a key: `90d`, `12h`, or a date.
+# Expiry of a key: `90d`, `12h`, a date, or `never`.
+
+LIFE = timedelta(days=90)  # of a key whose creator did not say when it expires
+NEVER = "never"
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"([0-9]{1,6})([mhdw])")
@@ -35,11 +38,18 @@ def expiry(text: str, now: datetime) -> datetime:
     try:
         moment = _moment(text, now)
     except (ValueError, OverflowError):
-        expected = "expected a span such as 90d, 12h, 30m or 2w, or a date such as 2027-01-31"
+        expected = f"expected a span such as 90d, 12h, 30m or 2w, a date such as 2027-01-31, or {NEVER}"
         raise InvalidRequest(Problem("expires", f"{expected}, got {text[:40]!r}")) from None
     if moment <= now:
         raise InvalidRequest(Problem("expires", f"expected a time in the future, got {text!r}"))
     return moment
+
+
+def end_of_life(expires: str | None, now: datetime) -> datetime | None:
+    """When a key expires: as `expiry` reads the text, None for `never`, and after `LIFE` without a text."""
+    if expires is None:
+        return now + LIFE
+    return None if expires == NEVER else expiry(expires, now)
 
 
 def _moment(text: str, now: datetime) -> datetime:
@@ -70,32 +80,45 @@ SCOPES: dict[str, str] = {  # those that a route needs
     "packs:publish": "install packs",
     "packs:yank": "remove packs",
     "traces:write": "send traces that are scored",
-    "metrics:read": "read metrics",
+    "keys:manage": "create, list and revoke keys of the tenant",
+    "metrics:read": "read the metrics of the server",
 }
-RESERVED: frozenset[str] = (
-    frozenset(  # the protocols' names for what this host does not serve; a key may have them
-        {
-            "artifacts:read",
-            "audit:read",
-            "keys:manage",
-            "webhooks:manage",
-        }
-    )
-)
+# the protocols' names for what this host does not serve; a key may have them
+RESERVED: frozenset[str] = frozenset({"artifacts:read", "audit:read", "webhooks:manage"})
 DEPLOY: frozenset[str] = frozenset(scope for scope in SCOPES if scope.startswith("deploy:"))
-# of the local key, and of a key created without scopes; the operator must name the others
-DEFAULT: frozenset[str] = frozenset(SCOPES) - DEPLOY
+SERVER: frozenset[str] = frozenset({"metrics:read"})  # they show what all tenants do
+TENANT: frozenset[str] = frozenset(SCOPES) - SERVER
+EVERYTHING = "everything"  # the word for the scopes of `TENANT`
+# of a key created without scopes; the operator must name the others
+DEFAULT: frozenset[str] = TENANT - DEPLOY - {"keys:manage"}
 
 
-def problems_of(scopes: Iterable[str]) -> list[Problem]:
+def scope_problems(names: Iterable[str]) -> list[Problem]:
     """One problem that names all unknown scopes."""
-    unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys() - RESERVED))
-    return (
-        [Problem("scope", f"there is no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []
+    unknown = ", ".join(
+        repr(name[:40]) for name in sorted({*names} - SCOPES.keys() - RESERVED - {EVERYTHING})
     )
+    possible = f"there are {EVERYTHING}, {', '.join(SCOPES)}"
+    return [Problem("scope", f"there is no scope {unknown}; {possible}")] if unknown else []
 
 
-KIND = "key"
+def resolve_scopes(names: Iterable[str]) -> frozenset[str]:
+    """The scopes of these names, of which one may be `everything`."""
+    names = frozenset(names)
+    return names - {EVERYTHING} | TENANT if EVERYTHING in names else names
+
+
+def describe_scopes(scopes: frozenset[str]) -> str:
+    """The scopes of a key in one line: `everything` is all of its tenant's."""
+    missing = TENANT - scopes
+    if len(missing) > len(TENANT) // 2:
+        return ",".join(sorted(scopes)) or "nothing"
+    more = "".join(f",{scope}" for scope in sorted(scopes - TENANT))
+    return f"{EVERYTHING}{more}" + (f" except {','.join(sorted(missing))}" if missing else "")
+
+
+KIND, INDEX = "key", "tenant-key"  # INDEX: one empty document for each key, named TENANT/ID
+MOST = 1_000  # active keys of a tenant, if it makes them itself
 PREFIX = "assay_"
 MAX_TENANT, MAX_NOTE = 64, 200
 
@@ -149,8 +172,9 @@ async def create(
 ) -> tuple[Key, Secret]:
     """Create a key. Its text is returned once and stored nowhere."""
     scopes = frozenset(scopes)
-    if problems := [*_tenant_problems(tenant), *problems_of(scopes), *_note_problems(note)]:
+    if problems := [*_tenant_problems(tenant), *scope_problems(scopes), *_note_problems(note)]:
         raise InvalidRequest(problems)
+    scopes = resolve_scopes(scopes)
     if expires is not None and expires <= now:
         raise InvalidRequest(Problem("expires", f"expected a time in the future, got {expires.isoformat()}"))
     while True:
@@ -158,8 +182,8 @@ async def create(
         text = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
         key = Key(id=id, tenant=tenant, scopes=scopes, created=now, expires=expires, note=note)
         try:
-            put = _put(_StoredKey(_digest(text), key), version=0)
-            await store.commit(Transaction(documents=[put], lines=[audit_entry(tenant, "key.create", id)]))
+            puts = [_put(_StoredKey(_digest(text), key), version=0), _index_entry(key)]
+            await store.commit(Transaction(documents=puts, lines=[audit_entry(tenant, "key.create", id)]))
         except Conflict:  # the id is taken: one in 10¹²
             continue
         return key, Secret(text)
@@ -167,14 +191,60 @@ async def create(
 
 async def list_keys(store: Store, tenant: str | None = None) -> list[Key]:
     """All keys, or a tenant's, oldest first; expired and revoked ones too."""
-    keys: list[Key] = []
-    after = ""
-    while page := await store.documents("", KIND, after=after, limit=500):
-        keys += [_decode_key(document).key for document in page]
-        after = page[-1].key
-    return sorted(
-        (key for key in keys if tenant in (None, key.tenant)), key=lambda key: (key.created, key.id)
-    )
+    if tenant is None:
+        stored = await _all_documents(store, KIND)
+    else:
+        index = await _all_documents(store, INDEX, prefix=f"{tenant}/")
+        stored = await store.find_documents("", KIND, [entry.key.partition("/")[2] for entry in index])
+    return sorted((_decode_key(document).key for document in stored), key=lambda key: (key.created, key.id))
+
+
+async def _all_documents(store: Store, kind: str, *, prefix: str = "") -> list[Document]:
+    found: list[Document] = []
+    while page := await store.documents(
+        "", kind, prefix=prefix, after=found[-1].key if found else "", limit=500
+    ):
+        found += page
+    return found
+
+
+async def create_within(
+    store: Store,
+    owner: Principal,
+    *,
+    scopes: Iterable[str] | None,
+    expires: datetime | None,
+    note: str = "",
+    now: datetime,
+) -> tuple[Key, Secret]:
+    """
+    Create a key of the owner's tenant, for a request. It may have the scopes that the owner has, and no other.
+
+    Without scopes it has those of `DEFAULT` that the owner has.
+    """
+    chosen = owner.scopes & DEFAULT if scopes is None else resolve_scopes(scopes)
+    if not scope_problems(chosen):  # `create` refuses those
+        authorize(owner, *sorted(chosen))
+    await _make_room(store, await list_keys(store, owner.tenant), now)
+    return await create(store, tenant=owner.tenant, scopes=chosen, expires=expires, note=note, now=now)
+
+
+async def _make_room(store: Store, existing: list[Key], now: datetime) -> None:
+    """Remove the oldest keys that have ended, if the tenant has `MOST`. The audit log still names them."""
+    surplus = len(existing) - MOST + 1
+    if surplus <= 0:
+        return
+    ended = [key for key in existing if key.state(now) != "active"][:surplus]
+    if len(ended) < surplus:
+        raise InvalidRequest(
+            Problem("", f"expected at most {MOST:,} keys of a tenant; revoke one that is not used")
+        )
+    gone = [
+        DeleteDocument(tenant="", kind=kind, key=name, version=None)
+        for key in ended
+        for kind, name in ((KIND, key.id), (INDEX, f"{key.tenant}/{key.id}"))
+    ]
+    await store.commit(Transaction(documents=gone))
 
 
 async def revoke(store: Store, id: str, *, tenant: str | None = None, now: datetime) -> Key:
@@ -264,6 +334,10 @@ def _digest(text: str) -> str:
 def _put(record: _StoredKey, *, version: int) -> PutDocument:
     data = msgspec.json.encode(record, order="deterministic")
     return PutDocument(tenant="", kind=KIND, key=record.key.id, data=data, version=version)
+
+
+def _index_entry(key: Key) -> PutDocument:
+    return PutDocument(tenant="", kind=INDEX, key=f"{key.tenant}/{key.id}", data=b"{}", version=0)
 
 
 def _decode_key(document: Document) -> _StoredKey:

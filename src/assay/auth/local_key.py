@@ -7,12 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.auth.keys import DEFAULT, authenticate, create, id_in, revoke
+from assay.auth.keys import DEFAULT, SERVER, authenticate, create, id_in, revoke
 from assay.errors import EnvironmentFailure, Unauthenticated, UsageError
 from assay.ports import LOCAL_TENANT, Principal, Secret, Store
 
 FILE = "local-key"
 MAX_BYTES = 4096
+LOCAL = DEFAULT | SERVER  # scopes: who has this key also has the machine
 
 
 class LocalKey(NamedTuple):
@@ -33,7 +34,8 @@ async def local_key(store: Store, directory: Path, now: datetime) -> LocalKey:
     text_in_file = _read(path)
     if text_in_file is not None and await _is_valid(store, text_in_file, now):
         return LocalKey(path, Secret(text_in_file), created=False)
-    key, text = await create(store, tenant=LOCAL_TENANT, note=f"{FILE} of an embedded server", now=now)
+    note = f"{FILE} of an embedded server"
+    key, text = await create(store, tenant=LOCAL_TENANT, scopes=LOCAL, note=note, now=now)
     try:
         _write(path, text.reveal(), replace=text_in_file is not None)
     except FileExistsError:  # another server was first: use its key
@@ -62,7 +64,7 @@ async def _is_valid(store: Store, text: str, now: datetime) -> bool:
         principal = await authenticate(store, text, now)
     except Unauthenticated:
         return False
-    return principal.tenant == LOCAL_TENANT and all(principal.may(scope) for scope in DEFAULT)
+    return principal.tenant == LOCAL_TENANT and all(principal.may(scope) for scope in LOCAL)
 
 
 def _read(path: Path) -> str | None:

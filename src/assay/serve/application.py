@@ -10,6 +10,7 @@ from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.ports import Clock, Limits
 from assay.runs.executor import RunExecutor
+from assay.serve.fep.api_keys import KEY_ROUTES
 from assay.serve.fep.routes import FEP
 from assay.serve.fep.schemas import fep_schemas
 from assay.serve.fep.server_state import FepState
@@ -26,7 +27,7 @@ from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.request import Authenticate, ServerState
 from assay.serve.web.worker_group import WorkerMember
 
-ROUTES: list[RouteSpec] = [*FEP, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW, *OTLP]
+ROUTES: list[RouteSpec] = [*FEP, *KEY_ROUTES, *DOCS, *OPENWOP, *SESSIONS, *OVERVIEW, *OTLP]
 
 
 PROBES = [route for route in FEP if route.path in {"/v1/live", "/v1/ready", "/metrics"}]

@@ -78,7 +78,8 @@ def test_a_migration_a_server_and_a_worker_need_no_rights_and_no_files(processes
     assert (
         again.communicate(timeout=PATIENCE)[0] == f"the database has the schema {json.loads(out)['schema']}\n"
     )
-    made = processes.start("admin", "key", "create", "--tenant", "acme", "--json")
+    scopes = ("--scope", "everything", "--scope", "metrics:read")
+    made = processes.start("admin", "key", "create", "--tenant", "acme", *scopes, "--json")
     key = json.loads(made.communicate(timeout=PATIENCE)[0])["key"]
     form = ("--port", "0", "--log-format", "json", "--log-level", "info")
     worker, serving = processes.start("worker", *form), processes.start("serve", *form)

@@ -127,7 +127,8 @@ def telemetry_of(zygote, command, tmp_path_factory):
 
 
 def _observe(zygote, command, folder, collector) -> Telemetry:
-    made = command("admin", "key", "create", "--tenant", TENANT, "--json", folder=folder)
+    scopes = ("--scope", "everything", "--scope", "metrics:read")
+    made = command("admin", "key", "create", "--tenant", TENANT, *scopes, "--json", folder=folder)
     key = json.loads(made.out)["key"]
     environ = os.environ | {
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,

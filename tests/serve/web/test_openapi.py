@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from msgspec import json as wire
 
 from assay import errors
-from assay.auth.keys import DEFAULT, DEPLOY
+from assay.auth.keys import SCOPES
 from assay.packs.archive import Code
 from assay.serve.application import ROUTES, http_schemas
 from assay.serve.page.routes import FILES
@@ -115,6 +115,7 @@ WANTED = {
     "createRun": 201,
     "putSuite": 201,
     "registerAgent": 201,
+    "createKey": 201,
     "annotateRun": 201,
     "forkRun": 201,
     "startEvaluation": 202,
@@ -127,7 +128,7 @@ def test_the_example_bodies_of_the_document_work(tmp_path):
     agent = FunctionAgent(lambda task: task, agent_id="local.shop.answer")
     with (
         Server(sqlite(tmp_path), agents=[agent], seeded=True) as host,
-        host.client(scopes=DEFAULT | DEPLOY) as client,
+        host.client(scopes=SCOPES) as client,
     ):
         names = {
             "agent_id": "local.shop.answer",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from assay.auth.keys import DEFAULT
+from assay.auth.keys import SCOPES
 from assay.serve.application import ROUTES
 from support.evals import AGENT, golden, suite_of
 from support.packs import body_arguments, build_pack
@@ -90,6 +90,9 @@ ROWS = {
     "listRegisteredAgents": ("manifest:read", None, False),
     "getRegisteredAgent": ("manifest:read", None, False),
     "removeAgent": ("agents:write", None, False),
+    "createKey": ("keys:manage", {}, False),
+    "listKeys": ("keys:manage", None, False),
+    "revokeKey": ("keys:manage", None, False),
     "publishPack": ("packs:publish", PACK.tarball, False),
     "verifyPack": ("packs:publish", PACK.tarball, False),
     "listPacks": ("manifest:read", None, False),
@@ -146,6 +149,7 @@ class Ours(NamedTuple):
     flow: str  # of a workflow, and it waits
     erased_evaluation: str = "eval_unknown"  # an evaluation and a run that are erased
     erased_run: str = "run-unknown"
+    key: str = "unknownx"  # the id of a key
 
     def filled(self, path):
         for place in ("{evaluation_id}", "{operation_id}"):
@@ -161,6 +165,7 @@ class Ours(NamedTuple):
             .replace("{project}", "support")
         )
         path = path.replace("{suite_ref}", SUITE["suiteId"]).replace("{pack_ref}", PACK.manifest.key)
+        path = path.replace("{key_id}", self.key)
         if "/host/assay/comparison" in path:
             return f"{path}?runs={self.evaluation},{self.evaluation}"
         if path.endswith("/comparison"):
@@ -191,7 +196,8 @@ def ours(host):
         while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
             pass
         spare = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
-        return Ours(done, run, flow, spare, complete_run(client))
+        key = client.post("/v1/host/assay/keys", json={}).json()["id"]
+        return Ours(done, run, flow, spare, complete_run(client), key)
 
 
 def ask(client, route, named=UNKNOWN):
@@ -283,7 +289,7 @@ def test_public_routes_are_one_table(host):
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("route", [route for route in CLOSED if route.scope], ids=name_of)
 def test_a_key_without_the_scope_is_forbidden(host, ours, route):
-    scopes = DEFAULT - {route.scope}
+    scopes = frozenset(SCOPES) - {route.scope}
     with host.client(scopes=scopes) as client:
         answer = ask(client, route, ours)
         assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
@@ -311,7 +317,7 @@ def test_a_run_of_another_tenant_is_not_found_like_an_unknown_one(host, ours, ro
         theirs, none = ask(client, route, ours), ask(client, route, unknown)
     assert (theirs.status_code, none.status_code) == (404, 404)
     text = theirs.text
-    for one, other in zip(ours, unknown, strict=True):
+    for one, other in zip(ours[:5], unknown[:5], strict=True):
         text = text.replace(one, other)
     assert text == none.text
     apart = {"date", "x-request-id"}

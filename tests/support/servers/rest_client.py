@@ -21,7 +21,7 @@ from assay.agents.registered import TenantAgents
 from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
-from assay.auth.keys import DEFAULT
+from assay.auth.keys import DEPLOY, SCOPES
 from assay.backends.agents.endpoints import AllowedEndpoints
 from assay.backends.agents.from_settings import ConfiguredAgents
 from assay.backends.engines.local import LocalEngine
@@ -222,7 +222,7 @@ class Server:
         """Run a coroutine on the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
-    def key(self, tenant="acme", scopes=DEFAULT, expires=None, *, revoked=False):
+    def key(self, tenant="acme", scopes=frozenset(SCOPES) - DEPLOY, expires=None, *, revoked=False):
         now = datetime.now(UTC)
 
         async def make():

@@ -1,16 +1,18 @@
 """`assay admin key`: create, list and revoke API keys in the store of a server (openwop-contract §2.1)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+import sys
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import typer
 
 from assay import settings
 from assay.auth import keys
-from assay.auth.keys import DEFAULT, Key, expiry
+from assay.auth.keys import DEFAULT, LIFE, NEVER, Key, describe_scopes, end_of_life
 from assay.cli.admin.document_schemas import DOCUMENTS, document_types
 from assay.cli.console.console import count_of, echo, echo_err, echo_json, echo_rows
 from assay.errors import UsageError
@@ -24,8 +26,11 @@ from assay.settings import Settings
 
 def create(*, tenant: str, scope: list[str] | None, expires: str | None, note: str, json: bool) -> None:
     """Create a key. Only the key itself goes to standard output."""
+    if expires is None and not json and sys.stdin.isatty():
+        question = f"When does it expire? 90d, 12h, a date, or {NEVER}"
+        expires = typer.prompt(question, default=f"{LIFE.days}d", err=True)
     now = datetime.now(UTC)
-    ends = None if expires is None else expiry(expires, now)
+    ends = end_of_life(expires, now)
 
     async def create_key() -> tuple[Key, Secret]:
         async with _store() as store:
@@ -37,7 +42,7 @@ def create(*, tenant: str, scope: list[str] | None, expires: str | None, note: s
     if json:
         _print({**_as_data(created, now), "key": text.reveal()})
         return
-    scopes, until = _scopes(created), _moment(created.expires)
+    scopes, until = describe_scopes(created.scopes), _moment(created.expires)
     echo_err(f"key {created.id} of tenant {created.tenant}, scopes {scopes}, expires {until}")
     echo_err("the key is not shown again")
     echo(text.reveal())
@@ -95,16 +100,9 @@ def _print(data: Any) -> None:
 
 def _row(key: Key, now: datetime) -> tuple[str, ...]:
     return (
-        key.id, key.tenant, key.state(now), _moment(key.created), _moment(key.expires), _scopes(key), key.note
+        key.id, key.tenant, key.state(now), _moment(key.created), _moment(key.expires),
+        describe_scopes(key.scopes), key.note
     )  # fmt: skip
-
-
-def _scopes(key: Key) -> str:
-    return "everything" if key.scopes >= DEFAULT else _join(key.scopes)
-
-
-def _join(scopes: Iterable[str]) -> str:
-    return ",".join(sorted(scopes)) or "nothing"
 
 
 def _moment(moment: datetime | None) -> str:

@@ -49,10 +49,14 @@ key = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True, add_co
 def create(
     tenant: Annotated[str, typer.Option(help="Tenant of the key.", metavar="T")],
     scope: Annotated[
-        list[str] | None, typer.Option(help="What the key may do (repeatable).", metavar="S")
+        list[str] | None, typer.Option(help="A scope of the key, or `everything` (repeatable).", metavar="S")
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="When it expires: 90d, 12h, 2027-01-31. Default: never.", metavar="D")
+        str | None,
+        typer.Option(
+            help="When it expires: 90d, 12h, 2027-01-31 or never. Default: asks on a terminal, otherwise 90d.",
+            metavar="D",
+        ),
     ] = None,
     note: Annotated[str, typer.Option(help="What it is for, in one line.", metavar="N")] = "",
     json: AsJson = False,

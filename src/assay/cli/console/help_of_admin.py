@@ -119,7 +119,32 @@ running server accepts a new key at once and refuses a revoked key within five s
 """,
     "admin key create": """Create an API key and print it on standard output.
 
-The key cannot be shown again. Without --scope it may do everything in its tenant. No scope implies another.
+The key cannot be shown again. No scope implies another. Scopes:
+
+\b
+    evaluations:create   start evaluations
+    evaluations:read     read evaluations, their results and the catalogue of checks
+    evaluations:cancel   cancel evaluations
+    runs:create          start and fork runs
+    runs:read            read runs, their events, summaries and reports
+    runs:cancel          cancel runs
+    runs:delete          erase the content of runs and evaluations
+    deploy:promote       promote versions of agents, and adjust their canary percentages
+    deploy:pause         pause and deprecate versions of agents
+    deploy:rollback      roll versions of agents back
+    approvals:respond    answer a run that waits for a person
+    manifest:read        read agents and workflows
+    agents:write         register and remove agents of the tenant
+    suites:read          read suites
+    suites:write         store suites
+    packs:publish        install packs
+    packs:yank           remove packs
+    traces:write         send traces that are scored
+    keys:manage          create, list and revoke keys of the tenant
+    metrics:read         read the metrics of the server
+    everything           all of these but metrics:read, which is about all tenants
+
+Without --scope the key has everything except keys:manage and the deploy scopes.
 """,
     "admin key list": """List API keys, oldest first.
 

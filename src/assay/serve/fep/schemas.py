@@ -6,6 +6,7 @@ from assay.comparison.compare import RunComparison
 from assay.comparison.views.page_view import ComparisonView
 from assay.comparison.views.partings import PartingsView
 from assay.protocol import evaluation, operations, results, runs
+from assay.serve.fep import api_keys
 from assay.serve.fep.comparison import ComparedCases, ComparedGrid
 from assay.serve.web.openapi import components
 
@@ -19,6 +20,7 @@ EXAMPLES: dict[str, Any] = {  # of request bodies; tests send them to a server
     "EvaluationRequest": _REQUEST,
     "BatchEvaluationRequest": {"evaluations": [_REQUEST], "options": {"fail_fast": True}},
     "CancelRequest": {"reason": "it is no longer needed"},
+    "KeyRequest": {"scopes": ["evaluations:create", "evaluations:read"], "expires": "90d", "note": "CI"},
 }
 
 
@@ -45,6 +47,7 @@ def fep_schemas() -> dict[str, Any]:
             ComparedCases,
             ComparedGrid,
             PartingsView,
+            *api_keys.TYPES,
         )
     )
     schemas["EvaluationRequest"]["properties"]["checks"] = {

@@ -4,11 +4,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from assay.errors import InvalidRequest, Problem
+from assay.errors import InvalidRequest, NotFound, Problem
 from assay.fep.trace_windows.window import Window, WindowStatus, windows_of
 from assay.runs.run_statistics import stored_statistics
 from assay.serve.overview.run_rows import ScoreInterval, score_interval
-from assay.serve.web.request import HttpRequest
+from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Response, answer
 
 MOST = 100
@@ -46,6 +46,8 @@ async def get_windows(call: HttpRequest) -> Response:
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MOST):
         raise InvalidRequest(Problem("limit", f"expected a number from 1 to {MOST}, got {text[:20]!r}"))
     project: str = call.scope["path_params"]["project"]
+    if not NAME.fullmatch(project):
+        raise NotFound(f"there is no project of traces {project[:64]!r}")
     found = await windows_of(call.server.store, call.tenant, project, limit=int(text))
     return answer(WindowsAnswer(project=project, windows=[_row(one) for one in found]))
 

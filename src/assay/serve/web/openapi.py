@@ -50,6 +50,7 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Descriptions of this interface.",
         ("/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/"),
     ),
+    "keys": ("API keys of a tenant.", ("/v1/host/assay/keys",)),
     "page": ("The sign-in of the page.", ("/v1/host/assay/session",)),
     "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
     "packs": ("Packs of agents and suites.", ("/v1/host/assay/packs",)),

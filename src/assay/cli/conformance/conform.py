@@ -12,6 +12,7 @@ from assay.cli.console.console import echo, echo_err, echo_json, echo_rows
 from assay.conform.catalog import all_checks
 from assay.conform.check import WORDS, Host, Outcome
 from assay.conform.http_client import HttpClient
+from assay.conform.openwop.rules import rule_table
 from assay.conform.reports import ListedRule, Report, as_json, as_junit, as_markdown
 from assay.conform.run import Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
@@ -70,13 +71,17 @@ def main(options: ConformOptions) -> int:
 
 
 def list_checks(*, json: bool) -> None:
-    """Print the name and the rule of every check."""
+    """Print every check, and every rule of OpenWOP that no client can see."""
     checks = all_checks()
     if json:
         rows = [ListedRule(one.name, one.reference, one.rule) for one in checks]
         echo_json(msgspec.json.encode(rows))
     else:
+        table = rule_table()
+        unseen = [one for one in table.rules if one.unseen]
         echo_rows([(one.name, one.reference) for one in checks])
+        echo(f"\nnot observable ({len(unseen)} of {len(table.rules)} sentences of docs/openwop-contract.md):")
+        echo_rows([(f"§{one.id}", one.rule, table.reasons[one.unseen]) for one in unseen])
 
 
 def explain_check(name: str) -> None:

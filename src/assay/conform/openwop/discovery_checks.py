@@ -131,8 +131,7 @@ def _families(host: Host) -> None:
 def _modes_run(host: Host) -> None:
     for mode in capability(host, "agents.evalSuite").get("modes", []):
         more = {"baselineRunId": ran(host, "plain", evalModes=["golden"]).id} if mode == "regression" else {}
-        suite = {"rubric": "judged", "live-shadow": "live"}.get(mode, "plain")
-        run = ran(host, suite, evalModes=[mode], **more)
+        run = ran(host, "judged" if mode == "rubric" else "plain", evalModes=[mode], **more)
         status = run.snapshot["status"]
         expect(status == "completed", f"the mode {mode}: expected a completed run, got {status}")
         (started,) = run.payloads("eval.started") or [{}]
@@ -190,9 +189,7 @@ def _limit_of_body(host: Host) -> None:
         raise NotTried(f"{most} bytes are more than this check sends")
     for size in (most, most + 1):
         body = b"{" + b" " * (size - 2) + b"}"
-        answer = host.send("POST", "/v1/evaluate", body)
-        if answer.status in ABSENT:
-            answer = host.send("POST", "/v1/runs", body)
+        answer = host.send("POST", "/v1/runs", body)
         expect(
             (answer.status == 413) == (size > most),
             f"a body of {size} bytes: expected {'413' if size > most else 'no 413'}, got {answer.status}",

@@ -28,7 +28,7 @@ from assay.conform.openwop.runs import (
     wait_for_end,
 )
 from assay.conform.openwop.scorecard_checks import GOLDEN, summary_of, task_scores
-from assay.conform.openwop.surface import NO_RUN, capability, row, run_path
+from assay.conform.openwop.surface import NO_RUN, capability, need_mode, row, run_path
 
 CANARY = "conform-canary-"
 CONTENT_FREE = ("eval.", "agent.invocation.", "agent.verified", "provider.usage", "memory.", "deployment.")
@@ -90,8 +90,7 @@ def _isolation(host: Host) -> None:
 
 def _live(host: Host) -> list[Any]:
     """What the tool answered in a new run with live tools."""
-    if "live-shadow" not in capability(host, "agents.evalSuite").get("modes", []):
-        raise NotOffered("discovery does not advertise the mode live-shadow")
+    need_mode(host, "live-shadow")
     answer = host.send("POST", "/v1/runs", request(host, suite_ref(host, "live"), evalModes=["live-shadow"]))
     if answer.status == 400:
         raise NotTried(f"the host has no tool {COUNTER}, which counts its calls")
@@ -140,10 +139,9 @@ def _canaries(host: Host) -> None:
 
 def _canary_in_refusal(host: Host) -> None:
     text = CANARY + secrets.token_hex(4)
-    for path, body in (
-        ("/v1/host/assay/suites", {"suiteId": "x", "tasks": [{"taskId": text, "input": text, "expected": {}}]}),
-        ("/v1/runs", {"inputs": {"x": text}, "what": 1}),
-    ):  # fmt: skip
+    bad_suite: Document = {"suiteId": "x", "tasks": [{"taskId": text, "input": text, "expected": {}}]}
+    bad_run: Document = {"inputs": {"x": text}, "what": 1}
+    for path, body in (("/v1/host/assay/suites", bad_suite), ("/v1/runs", bad_run)):
         capability(host, "agents.evalSuite")
         answer = host.send("POST", path, body)
         expect(answer.status >= 400, f"POST {path}: expected a refusal")

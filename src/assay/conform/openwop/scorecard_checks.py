@@ -6,7 +6,7 @@ from typing import Any
 from assay.conform.check import Host, NotOffered, document_of, expect, expect_status, refused_as
 from assay.conform.json_values import Document, is_object, object_in, objects_in, same, shown
 from assay.conform.openwop.runs import EvalRun, any_run, begun, ran, snapshot, workflow
-from assay.conform.openwop.surface import NO_RUN, advertises, fixture, row, run_path
+from assay.conform.openwop.surface import NO_RUN, advertises, fixture, need_mode, row, run_path
 
 REQUIRED = ("suiteId", "suiteVersion", "aggregateScore", "passed", "taskCount", "passedCount", "tasks")
 OPTIONAL = ("evaluatedModelClass", "totalCostUsd", "regression")
@@ -162,6 +162,7 @@ def _matching(host: Host) -> None:
 
 
 def _weights(host: Host) -> None:
+    need_mode(host, "rubric")
     run = ran(host, "judged", evalModes=["rubric"])
     (task,) = objects_in(summary_of(host, run), "tasks") or [{}]
     sums = {
@@ -179,6 +180,7 @@ def _weights(host: Host) -> None:
 
 
 def _regression(host: Host) -> None:
+    need_mode(host, "regression")
     baseline = ran(host, "plain", **GOLDEN)
     run = ran(host, "plain", evalModes=["regression"], baselineRunId=baseline.id)
     found = summary_of(host, run)
@@ -195,6 +197,7 @@ def _regression(host: Host) -> None:
 
 def _findings(host: Host) -> None:
     """A canary that leaks is a finding; a high or critical one makes the score 0. Golden alone has no detectors."""
+    need_mode(host, "adversarial")
     plain = ran(host, "leak", **GOLDEN)
     scores = [one.get("score") for one in plain.payloads("eval.scored")]
     expect(scores == [1], f"the suite leak in the mode golden: expected the score 1, got {scores}")

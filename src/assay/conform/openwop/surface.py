@@ -54,6 +54,12 @@ def advertises(host: Host, name: str) -> bool:
     return True
 
 
+def need_mode(host: Host, mode: str) -> None:
+    """NotOffered: the host does not advertise this mode of evals."""
+    if mode not in list_in(capability(host, "agents.evalSuite"), "modes"):
+        raise NotOffered(f"discovery does not advertise the mode {mode}")
+
+
 def fixtures(host: Host) -> list[str]:
     """The ids of the sample workflows. NotOffered: the host advertises none."""
     found = [one for one in list_in(discovery(host), "fixtures") if isinstance(one, str)]

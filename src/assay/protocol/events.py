@@ -1,5 +1,5 @@
 """
-Payloads of run events (openwop-contract §5). `event_types` maps event names to them.
+Payloads of run events (openwop-contract §5). The table `runs.event_types.EVENTS` maps event names to them.
 
 No payload has a field for content. Members that may carry content (`inputs`, `outputs`, `reasoning`, a tool's `outcome`
 and `error`, an agent's `decision`) are stored as evidence, see `protocol.event_record`; a docstring `Content:` names

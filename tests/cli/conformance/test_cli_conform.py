@@ -2,6 +2,7 @@
 
 import json
 import socket
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -39,12 +40,18 @@ def done(tmp_path_factory, zygote):
             "list": ["--list"],
             "explain": ["--explain", "fep.rest.reads-back"],
             "explain nothing": ["--explain", "vibes"],
+            "shape": ["--shape", "suite.json"],
+            "bad shape": ["--shape", "suite.json", "--shape", "card.json"],
+            "shape of nothing": ["--shape", "none.json"],
             "only nothing": [server.url, "--key", "k", "--only", "vibes"],
             "no address": ["--key", "k"],
             "no key": [server.url],
             "no file": [server.url, "--key", "@none.key"],
             "other address": ["ftp://example.com", "--key", "k"],
         }
+        suite = Path(__file__).parents[3] / "conformance" / "openwop" / "plain.json"
+        (folder / "suite.json").write_bytes(suite.read_bytes())
+        (folder / "card.json").write_text('{"suiteId": "x", "aggregateScore": 2}', "utf-8")
         answers = Command(zygote).each(
             [["conform", *row] for row in rows.values()], folder=folder, environ={"ASSAY_API_KEY": ""}
         )
@@ -53,7 +60,7 @@ def done(tmp_path_factory, zygote):
 
 CODES = {
     "passed": 0, "failed": 3, "json": 3, "missing key": 0, "strict": 3, "wrong key": 0, "nobody": 1, "list": 0, "explain": 0,
-    "explain nothing": 2, "only nothing": 2, "no address": 2, "no key": 2, "no file": 2, "other address": 2,
+    "shape": 0, "bad shape": 3, "shape of nothing": 2, "explain nothing": 2, "only nothing": 2, "no address": 2, "no key": 2, "no file": 2, "other address": 2,
 }  # fmt: skip
 
 
@@ -68,6 +75,8 @@ LINES = {
     "missing key": "could not be tried: fep.rest.foreign-is-unknown (FEP 0.0.1 §6.4): it needs the key of another tenant: --other-key",
     "wrong key": "could not be tried: fep.law.run-counts (FEP 0.0.1 §4.2): POST /v1/evaluate: the key is refused with 401",
     "list": "fep.rest.reads-back",
+    "shape": "suite.json: suite: no problem",
+    "bad shape": "card.json: scorecard: 1 problem",
     "explain": "must come: 200, with the same id, status, summary, times and results.",
 }
 
@@ -82,6 +91,7 @@ REFUSALS = {
     "explain nothing": "--explain vibes: there is no such check; `assay conform --list` lists them",
     "only nothing": "--only vibes: there is no such check; `assay conform --list` lists them",
     "no address": "expected the address of a host: assay conform http://127.0.0.1:8321",
+    "shape of nothing": "none.json",
     "no key": "--key: expected a key, @FILE, or a key in ASSAY_API_KEY; got none",
     "no file": "--key @none.key: expected a file that can be read, got No such file or directory",
     "other address": "URL 'ftp://example.com': expected an address such as http://127.0.0.1:8321",

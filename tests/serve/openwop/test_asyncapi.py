@@ -12,7 +12,8 @@ from msgspec import inspect
 
 import assay
 from assay.protocol.events import Payload
-from assay.serve.openwop.asyncapi import EVENTS, document
+from assay.runs.event_types import EVENTS
+from assay.serve.openwop.asyncapi import document
 from assay.serve.openwop.events_feed import is_update
 from support.evals import golden, rubric
 from support.servers.openwop_client import log_of, start_run, stream_events, suite

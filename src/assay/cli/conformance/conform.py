@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from assay import settings
 from assay.cli.console.console import echo, echo_err, echo_json, echo_rows
 from assay.conform.catalog import all_checks
 from assay.conform.check import WORDS, Host, Outcome
@@ -15,8 +16,11 @@ from assay.conform.http_client import HttpClient
 from assay.conform.openwop.rules import rule_table
 from assay.conform.reports import ListedRule, Report, as_json, as_junit, as_markdown
 from assay.conform.run import Unreachable, chosen, clean_up, run_checks
+from assay.conform.shapes import check_shape
 from assay.errors import UsageError
+from assay.errors.exit_codes import NOT_PASSED, PASSED
 from assay.fep.outputs.output_file import OutputFile
+from assay.inputs.files import document_of
 
 KEY = "ASSAY_API_KEY"
 
@@ -92,6 +96,24 @@ def explain_check(name: str) -> None:
     echo(f"{found.name} ({found.reference})")
     for title, text in (("rule", found.rule), ("sent", found.sends), ("must come", found.expects)):
         echo(f"{title}: {text}")
+
+
+def check_shapes(names: list[str], *, json: bool) -> int:
+    """Print what is wrong with each document, and return the exit code."""
+    found = [(name, check_shape(document_of(name, settings.load().limits))) for name in names]
+    if json:
+        rows = [{"file": name, "kind": one.kind, "problems": one.problems} for name, one in found]
+        echo_json(msgspec.json.encode(rows))
+    else:
+        for name, one in found:
+            echo(f"{name}: {one.kind}: {_counted(one.problems)}")
+            for problem in one.problems:
+                echo(f"  {problem}")
+    return NOT_PASSED if any(one.problems for _, one in found) else PASSED
+
+
+def _counted(problems: list[str]) -> str:
+    return f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}" if problems else "no problem"
 
 
 def _tell(outcome: Outcome, *, verbose: bool) -> None:

@@ -53,6 +53,13 @@ def conform(
             help="Print the rule of a check, what is sent and what must come, and stop.", metavar="CHECK"
         ),
     ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Check a document and stop: a suite, a scorecard, events, pack.json or a result (repeatable).",
+            metavar="F",
+        ),
+    ] = None,
     markdown: Annotated[str | None, typer.Option(help="File for a report as Markdown.", metavar="F")] = None,
     junit: Annotated[str | None, typer.Option(help="File for JUnit XML.", metavar="F")] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also print what passed.")] = False,
@@ -64,12 +71,14 @@ def conform(
     ] = 10.0,
     json: AsJson = False,
 ) -> None:
-    from assay.cli.conformance.conform import ConformOptions, explain_check, list_checks, main
+    from assay.cli.conformance.conform import ConformOptions, check_shapes, explain_check, list_checks, main
 
     if list_:
         list_checks(json=json)
     elif explain is not None:
         explain_check(explain)
+    elif shape:
+        raise typer.Exit(check_shapes(shape, json=json))
     else:
         code = main(
             ConformOptions(

@@ -7,6 +7,7 @@ CONFORM = {
     assay conform http://127.0.0.1:8321 --other-key @other.key
     assay conform http://127.0.0.1:8321 --agent local.assay.conform
     assay conform --explain fep.rest.reads-back
+    assay conform --shape suite.json --shape events.jsonl
 
 Any FEP server and any OpenWOP host will do, in any language. The checks see it from outside: each has a rule with its
 place in the text, and is passed, failed, not offered, or could not be tried. Requests go to this address alone,

@@ -103,7 +103,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Network": "--host --port --grpc-port --tls-cert --tls-key --tls-client-ca --insecure",
     },
     "conform": {
-        "Input": "--agent --suite --only --list --explain",
+        "Input": "--agent --suite --only --list --explain --shape",
         "Decide": "--strict",
         "Output": "--markdown --junit --verbose --json",
         "Network": "--key --other-key --rate --timeout",

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from assay.agenteval.kind import ProgressStep
-from assay.protocol import deployments, events, orchestration
 from assay.protocol.annotations import Annotation
-from assay.protocol.events import Payload
 from assay.protocol.operations import EvaluationProgress
 from assay.protocol.results import TestCaseResult
+from assay.runs.event_types import EVENTS
 from assay.serve.openwop.events_feed import MODES, is_update
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Headers, Response, encode
@@ -144,56 +143,3 @@ def _ephemeral(summary: str, payload: Doc) -> Doc:
 
 def _ref(noun: str) -> Doc:
     return {"$ref": f"#/components/schemas/{noun}"}
-
-
-# Every type of event that a run of OpenWOP may have here, with its payload (openwop-contract §5): the document of
-# channels is made of it.
-
-EVENTS: dict[str, type[Payload]] = {
-    "run.started": events.RunStarted,
-    "run.completed": events.RunCompleted,
-    "run.failed": events.RunFailed,
-    "run.cancelled": events.RunCancelled,
-    "eval.started": events.EvalStarted,
-    "eval.scored": events.EvalScored,
-    "eval.completed": events.EvalCompleted,
-    "assay.trial.ended": events.TrialEnded,
-    "assay.turn.said": events.TurnSaid,
-    "agent.invocation.started": events.InvocationStarted,
-    "agent.invocation.completed": events.InvocationCompleted,
-    "agent.reasoned": events.AgentReasoned,
-    "agent.toolCalled": events.AgentToolCalled,
-    "agent.toolReturned": events.AgentToolReturned,
-    "agent.handoff": events.AgentHandoff,
-    "agent.decided": events.AgentDecided,
-    "agent.verified": events.AgentVerified,
-    "provider.usage": events.ProviderUsage,
-    "memory.written": events.MemoryWritten,
-    "cap.breached": events.CapBreached,
-    "node.started": orchestration.NodeStarted,
-    "node.completed": orchestration.NodeCompleted,
-    "node.failed": orchestration.NodeFailed,
-    "node.suspended": orchestration.NodeSuspended,
-    "node.resumed": orchestration.NodeResumed,
-    "node.dispatched": orchestration.NodeDispatched,
-    "interrupt.requested": orchestration.InterruptRequested,
-    "interrupt.resolved": orchestration.InterruptResolved,
-    "approval.received": orchestration.ApprovalReceived,
-    "clarification.requested": orchestration.ClarificationRequested,
-    "clarification.resolved": orchestration.ClarificationResolved,
-    "variable.changed": orchestration.VariableChanged,
-    "runOrchestrator.decided": orchestration.OrchestratorDecided,
-    "core.workflowChain.event": orchestration.ChainEvent,
-    "core.workflowChain.confidence-escalated": orchestration.ConfidenceEscalated,
-    "envelope.refusal": orchestration.EnvelopeRefusal,
-    "authorization.decided": deployments.AuthorizationDecided,
-    "approval.granted": deployments.ApprovalGranted,
-    "approval.rejected": deployments.ApprovalRejected,
-    "approval.overridden": deployments.ApprovalOverridden,
-    "deployment.promoted": deployments.Promoted,
-    "deployment.rolled-back": deployments.RolledBack,
-    "deployment.canary.adjusted": deployments.CanaryAdjusted,
-    "deployment.state.changed": deployments.StateChanged,
-    "replay.diverged": orchestration.ReplayDiverged,
-    "replay.divergedAtRefusal": orchestration.ReplayDivergedAtRefusal,
-}

@@ -279,6 +279,8 @@ def test_variables_with_too_many_combinations_are_named(tmp_path):
         ("prompts: [&a [x,x,x,x,x,x,x,x,x], &b [*a,*a,*a,*a,*a,*a,*a,*a,*a], " + "".join(
             f"&{chr(99 + at)} [*{chr(98 + at)},*{chr(98 + at)},*{chr(98 + at)},*{chr(98 + at)},*{chr(98 + at)},*{chr(98 + at)},*{chr(98 + at)},*{chr(98 + at)}], " for at in range(9)
         ) + "]\ntests: []\n", "aliases expand"),
+        ("prompts: [a]\ntests: [{vars: {x: .nan}}]\n", "NaN and infinity"),
+        ("prompts: [a]\ntests: [{assert: [{type: cost, threshold: .inf}]}]\n", "NaN and infinity"),
         ("prompts: " + "[" * 2000 + "\n", "nested more than"),
         ("[]", "an object with prompts"),
     ],

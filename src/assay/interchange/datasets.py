@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from assay.inputs.column_presets import PRESETS
-from assay.inputs.files import document_of, format_of, read_items
+from assay.inputs.files import format_of, read_items
 from assay.interchange.imported import CannotCarry, Imported, ImportReport, Reader, listed, place_in
 from assay.interchange.made_checks import EXPECTED, OUTPUT, At, check, named
-from assay.interchange.sources import Candidate, item_of
+from assay.interchange.sources import Candidate, item_of, whole_document
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
 
@@ -86,7 +86,7 @@ def _rows(
     form, _ = format_of(file, "json")
     if form not in ("json", "yaml"):
         return ((item.location, item_of(item)) for item in read_items(file, limits, flat=True)), {}
-    document = document_of(file, limits)
+    document = whole_document(file, limits)
     if not is_object(document):
         items = read_items(file, limits, flat=True)
         return ((item.location, item_of(item)) for item in items), {}

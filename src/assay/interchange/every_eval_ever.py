@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.errors import BadLine, Problem
-from assay.inputs.files import document_of, format_of, read_items
+from assay.inputs.files import format_of, read_items
 from assay.interchange.imported import Imported, ImportReport, listed, members, recorded, without_nulls
-from assay.interchange.sources import Candidate, object_of
+from assay.interchange.sources import Candidate, object_of, whole_document
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_object
 
@@ -30,7 +30,7 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
     """The instances of all files, with a file for each model."""
     for name in files:
         if format_of(name, "jsonl")[0] != "jsonl":
-            _note_aggregate(name, document_of(name, limits), report)
+            _note_aggregate(name, whole_document(name, limits), report)
             continue
         for item in read_items(name, limits):
             row = object_of(item)

@@ -9,6 +9,7 @@ import msgspec
 from assay.errors import BadLine, Problem
 from assay.inputs.files import open_file
 from assay.interchange.imported import (
+    NO_PLACE,
     Imported,
     ImportReport,
     listed,
@@ -44,6 +45,7 @@ _OUTPUT = frozenset(("completion", "choices", "usage"))  # usage of the last cal
 _SCORE = frozenset(("value", "answer", "explanation", "metadata"))
 _USAGE = frozenset(("total_tokens", "input_tokens", "output_tokens", "total_cost"))
 _COUNTED = "it is counted again from the samples"
+_REPEATED = "_journal/", "summaries.json", "reductions.json"
 _WHY = {
     "results": _COUNTED,
     "reductions": _COUNTED,
@@ -98,6 +100,8 @@ def _read_archive(name: str, log: "_Log", limits: Limits) -> Iterator[Imported]:
         for member in names:
             if _SAMPLE.fullmatch(member):
                 yield from log.case(_document(archive, name, member), f"{name}: {member}")
+            elif member != head:
+                log.note_member(member)
 
 
 def _document(archive: ZipReader, name: str, member: str) -> JSON:
@@ -139,6 +143,12 @@ class _Log:
             self._report.describe(self._name, {member: value}, (), _WHY)
         if member == "status" and value not in ("success", None):
             self._report.leave(f"{self._name}: status", "a complete run", f"the log says {str(value)[:40]!r}")
+
+    def note_member(self, member: str) -> None:
+        """Note a member of the archive that is no sample. Some repeat what the others have."""
+        kind = next((one for one in _REPEATED if member.startswith(one)), "")
+        what, why = (f"{kind} in the archive", _COUNTED) if kind else ("a member of the archive", NO_PLACE)
+        self._report.leave(f"{self._name}: {member}", what, why)
 
     def _known(self, scorers: list[Any]) -> Iterator[tuple[str, JSON]]:
         """Scorers that have an equal. The others are code, and their scores are recorded."""

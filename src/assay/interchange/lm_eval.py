@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.inputs.files import document_of, format_of, read_items
+from assay.inputs.files import format_of, read_items
 from assay.interchange.imported import Imported, ImportReport, listed, members, recorded, without_nulls
 from assay.interchange.made_checks import EXPECTED, OUTPUT, check, named
-from assay.interchange.sources import Candidate, object_of
+from assay.interchange.sources import Candidate, object_of, whole_document
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
 
@@ -49,7 +49,7 @@ def read(files: Sequence[str], report: ImportReport, limits: Limits) -> Iterator
         if format_of(name, "jsonl")[0] == "jsonl":
             samples.append(name)
             continue
-        document = document_of(name, limits)
+        document = whole_document(name, limits)
         if is_object(document):
             model = str(document.get("model_name") or members(document, "config").get("model") or "")
             version = document.get("lm_eval_version")

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from assay.inputs.files import document_of, format_of, open_file, read_items
+from assay.inputs.files import format_of, open_file, read_items
 from assay.interchange.imported import Imported, ImportReport, listed, members, recorded, without_nulls
 from assay.interchange.json_reader import JsonReader
 from assay.interchange.openai_graders import checks_of
-from assay.interchange.sources import Candidate, item_of
+from assay.interchange.sources import Candidate, item_of, whole_document
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
 
@@ -84,7 +84,7 @@ def _criteria(name: str, limits: Limits, report: ImportReport) -> list[Any] | No
     """The graders of a file that is an eval, else None: the file may be long."""
     form, compressed = format_of(name, "json")
     if form == "yaml":
-        document = document_of(name, limits)
+        document = whole_document(name, limits)
         if not is_object(document) or _CRITERIA not in document:
             return None
         report.describe(name, document, (_CRITERIA,), _WHY)

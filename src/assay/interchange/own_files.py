@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InvalidRequest, Refusal
-from assay.inputs.files import document_of
 from assay.interchange.imported import CannotCarry
+from assay.interchange.sources import whole_document
 from assay.ports import Limits
 
 MOST_FILES = 10_000
@@ -63,7 +63,7 @@ class OwnFiles:
     def document(self, path: Path) -> Any:
         """The document of a .json, .jsonl, .yaml or .csv file."""
         try:
-            return document_of(str(path), self._limits)
+            return whole_document(str(path), self._limits)
         except InvalidRequest as refusal:
             raise CannotCarry(f"{path.name}: {refusal.problems[0]}") from None
         except Refusal as refusal:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.errors import InvalidRequest, Problem
-from assay.inputs.files import document_of, format_of, open_file, read_items
+from assay.inputs.files import format_of, open_file, read_items
 from assay.interchange.imported import CannotCarry, Imported, ImportReport, members
 from assay.interchange.json_reader import JsonReader
 from assay.interchange.own_files import OwnFiles
@@ -12,7 +12,7 @@ from assay.interchange.promptfoo_prompts import Prompt, prompts_of
 from assay.interchange.promptfoo_results import PromptfooResults
 from assay.interchange.promptfoo_suite import SuiteTest, SuiteTests
 from assay.interchange.promptfoo_tests import TestChecks, combinations
-from assay.interchange.sources import Candidate, item_of
+from assay.interchange.sources import Candidate, item_of, whole_document
 from assay.interchange.templates import render_inside
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
@@ -71,7 +71,7 @@ class _Configuration:
     """One configuration. A part that cannot be carried is noted, and the others are carried."""
 
     def __init__(self, name: str, report: ImportReport, limits: Limits) -> None:
-        document = document_of(name, limits)
+        document = whole_document(name, limits)
         if not is_object(document):
             raise InvalidRequest(
                 Problem(name, "expected a configuration of promptfoo: an object with prompts")

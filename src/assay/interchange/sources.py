@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.errors import BadLine, Problem, UsageError
+from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.inputs.context import not_json
 from assay.inputs.files import FORMATS, SourceItem, document_of, format_of, open_file, read_items
 from assay.ports import Limits
-from assay.protocol.json_types import JSON, is_list, is_object
+from assay.protocol.json_types import JSON, is_finite, is_list, is_object
 
 HEAD = 1 << 20  # bytes of a JSON document that are looked at
 ZIP = "zip"
@@ -44,10 +44,18 @@ def candidate(name: str, limits: Limits) -> Candidate:
         with open_file(name, compressed=compressed) as file:
             return _of_json(name, file.read(HEAD).decode("utf-8-sig", errors="replace"))
     if form == "yaml":
-        return _of_document(name, form, document_of(name, limits))
+        return _of_document(name, form, whole_document(name, limits))
     for item in read_items(name, limits, flat=True):
         return _of_document(name, form, item_of(item))
     return Candidate(name, form, frozenset(), {})
+
+
+def whole_document(name: str, limits: Limits) -> Any:
+    """The document of a file. YAML has NaN and infinity, and JSON has not."""
+    document = document_of(name, limits)
+    if not is_finite(document):
+        raise InvalidRequest(Problem(name, "NaN and infinity are not JSON numbers"))
+    return document
 
 
 def _is_zip(path: Path) -> bool:

@@ -42,9 +42,15 @@ class ZipReader:
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as wrong:
             self._file.close()
             raise BadLine(name, [Problem("", f"expected a zip archive: {wrong}")]) from None
-        if len(self._zip.infolist()) > MOST_MEMBERS:
+        members = self._zip.infolist()
+        problem = ""
+        if len(members) > MOST_MEMBERS:
+            problem = f"expected at most {MOST_MEMBERS:,} members"
+        elif len({one.filename for one in members}) < len(members):
+            problem = "expected members with names of their own, and one is there twice"
+        if problem:
             self._file.close()
-            raise BadLine(name, [Problem("", f"expected at most {MOST_MEMBERS:,} members")])
+            raise BadLine(name, [Problem("", problem)])
 
     def __enter__(self) -> "ZipReader":
         return self

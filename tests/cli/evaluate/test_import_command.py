@@ -100,6 +100,7 @@ def test_strict_exits_with_3_for_what_was_not_carried(command, tmp_path):
         ),
         (("out.json", "-o", "full"), "-o full: expected a new or empty folder"),
         (("broken.json", "--from", "promptfoo"), "broken.json:1"),
+        (("wide.jsonl",), "wide.jsonl:1: not UTF-8"),
         (("none.yaml", "--from", "promptfoo"), "none.yaml: there is no such file"),
         (("out.json", "--save", "--name", "latest"), "--name: expected a word of your own"),
     ],
@@ -109,6 +110,7 @@ def test_what_cannot_be_imported_is_refused_and_nothing_is_written(command, tmp_
     (tmp_path / "empty").mkdir()
     write(tmp_path / "full", {"x": "y"})
     write(tmp_path, {"other.json": '{"x": 1}', "broken.json": '{"results": {"results": [}'})
+    (tmp_path / "wide.jsonl").write_bytes('{"item": {"question": "?"}}'.encode("utf-16"))
     before = sorted(tmp_path.rglob("*"))
     result = command("import", *arguments, folder=tmp_path)
     assert result.code == 2, result

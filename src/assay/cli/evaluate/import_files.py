@@ -39,11 +39,11 @@ def import_files(
     report = ImportReport()
     known = format_named(tool) if tool else None
     found = find_files(files)
-    known = known or recognise(found, limits)
     path = Path(output or FOLDER)
     run = name or re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip("-._") or FOLDER
     name_tag(run, "--name")
     try:
+        known = known or recognise(found, limits)
         written = _write(found, known, path, report)
     except BadLine as bad:  # nothing was written: the file is refused as a whole
         raise InvalidRequest(bad.problems) from None

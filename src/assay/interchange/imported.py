@@ -50,6 +50,7 @@ class ImportReport:
         self.carried: Counter[str] = Counter()
         self.not_carried: list[NotCarried] = []
         self.counts: Counter[tuple[str, str]] = Counter()  # of what was not carried: what and why
+        self.members: set[tuple[str, str]] = set()  # kinds that are members beside what a reader looks for
         self.first: dict[tuple[str, str], str] = {}  # and the first place of each
         self.about: dict[str, JSON] = {}  # what the files say of themselves
         self._offered: set[str] = set()
@@ -62,13 +63,15 @@ class ImportReport:
         if count:
             self.carried[what] += count
 
-    def leave(self, place: str, what: str, why: str) -> None:
-        """Note a part that was not carried."""
+    def leave(self, place: str, what: str, why: str, *, is_member: bool = False) -> None:
+        """Note a part that was not carried. A member beside what a reader looks for is one of many."""
         what, why = what[:LONGEST], why[:LONGEST]
         kind = what, why
         if kind not in self.first and len(self.first) >= LISTED:
             kind = "other parts", "more kinds than are listed"
         self.counts[kind] += 1
+        if is_member:
+            self.members.add(kind)
         self.first.setdefault(kind, place[:LONGEST])
         if len(self.not_carried) < LISTED:
             self.not_carried.append(NotCarried(place[:LONGEST], what, why))
@@ -84,7 +87,8 @@ class ImportReport:
         """Note the members of an object that have no place here. One without a value says nothing."""
         for member, value in document.items():
             if member not in carried and not _says_nothing(value):
-                self.leave(place_in(place, member), f"{prefix}{member}", why.get(member, NO_PLACE))
+                reason = why.get(member, NO_PLACE)
+                self.leave(place_in(place, member), f"{prefix}{member}", reason, is_member=True)
 
     def plain_others(
         self,

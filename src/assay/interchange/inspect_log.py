@@ -148,7 +148,7 @@ class _Log:
         """Note a member of the archive that is no sample. Some repeat what the others have."""
         kind = next((one for one in _REPEATED if member.startswith(one)), "")
         what, why = (f"{kind} in the archive", _COUNTED) if kind else ("a member of the archive", NO_PLACE)
-        self._report.leave(f"{self._name}: {member}", what, why)
+        self._report.leave(f"{self._name}: {member}", what, why, is_member=True)
 
     def _known(self, scorers: list[Any]) -> Iterator[tuple[str, JSON]]:
         """Scorers that have an equal. The others are code, and their scores are recorded."""

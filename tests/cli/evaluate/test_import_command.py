@@ -87,6 +87,17 @@ def test_strict_exits_with_3_for_what_was_not_carried(command, tmp_path):
     assert command("import", "out.json", "-o", "b", "--strict", folder=tmp_path).code == 0
 
 
+def test_members_without_a_place_are_one_line(command, tmp_path):
+    rows = [result_row(0, 0, traces=[1], notes={"a": 1})]
+    write(tmp_path, {"out.json": json.dumps(results_document(rows))})
+    result = command("import", "out.json", "-o", "new", folder=tmp_path)
+    assert result.err == "assay: not carried: 2 members (traces, notes); reasons in new/import.json\n"
+    kinds = json.loads((tmp_path / "new" / "import.json").read_text())["not_carried"]["kinds"]
+    assert [(one["what"], one["first"]) for one in kinds] == [
+        (name, f"out.json: results.results[0].{name}") for name in ("traces", "notes")
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

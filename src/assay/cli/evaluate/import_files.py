@@ -77,11 +77,17 @@ def _say(written: WrittenFolder, known: Format, report: ImportReport) -> None:
     echo(f"{known.name}: {came} in {written.path}")
     for path in written.files:
         echo(f"  {path.name}{_about(path, written)}")
-    for (what, why), count in report.counts.most_common(SHOWN):
+    parts = [(kind, count) for kind, count in report.counts.most_common() if kind not in report.members]
+    for (what, why), count in parts[:SHOWN]:
         times = f" ({count:,} times)" if count > 1 else ""
         echo_err(f"not carried: {what}{times}: {why}; at {report.first[what, why]}")
-    if (more := len(report.counts) - SHOWN) > 0:
-        echo_err(f"not carried: {more:,} more kinds, in {written.path / 'import.json'}")
+    reasons = written.path / "import.json"
+    if (more := len(parts) - SHOWN) > 0:
+        echo_err(f"not carried: {more:,} more kinds, in {reasons}")
+    names = [what for what, why in report.counts if (what, why) in report.members]
+    if names:
+        listed = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+        echo_err(f"not carried: {count_of(len(names), 'member')} ({listed}); reasons in {reasons}")
     if written.functions:
         echo_err(
             f"python assertions are in {written.functions}: read them before you use one with --check-module"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from assay import client_tls
 from assay.auth.jwt_settings import JwtSettings, validate
 from assay.backends.provider_config import InvalidProviderConfig, read
 from assay.errors import UsageError
@@ -83,6 +84,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_cert: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""  # "": clients need no certificate
+    tls_ca: str = (
+        ""  # a file of CAs that are trusted beside those of the system, for connections to other hosts
+    )
     concurrency: int = 16
     jobs: Annotated[int, msgspec.Meta(ge=0)] = (
         0  # processes of `assay evaluate`, at most; 0: the number of cores
@@ -168,6 +172,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         raise _validation_error(wrong, {**values, **tabled}, environment) from None
     _positive(settings, environment)
     validate(settings.jwt)
+    client_tls.trust(settings.tls_ca)
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),

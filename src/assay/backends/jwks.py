@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from assay.client_tls import client_context
 from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
 
@@ -65,7 +66,8 @@ def _from_file(path: str) -> bytes:
 def _from_address(address: str, *, seconds: float) -> bytes:
     asking = urllib.request.Request(address, headers={"Accept": "application/json", "User-Agent": "assay"})  # noqa: S310
     try:
-        with urllib.request.build_opener(NoRedirects).open(asking, timeout=seconds) as answer:
+        tls = urllib.request.HTTPSHandler(context=client_context())
+        with urllib.request.build_opener(NoRedirects, tls).open(asking, timeout=seconds) as answer:
             return _check_size(_read(answer, address, seconds), address)
     except urllib.error.HTTPError as wrong:
         wrong.close()

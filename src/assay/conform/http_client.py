@@ -6,7 +6,6 @@ time limit from its start to its last byte, and a limit on the bytes of its answ
 """
 
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Generator, Mapping
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from assay.client_tls import client_context
 from assay.errors import UsageError
 
 MAX_BYTES = 16 * 2**20  # of an answer
@@ -70,7 +70,7 @@ class HttpClient:
             raise UsageError(f"URL {address!r}: expected an address such as http://127.0.0.1:8321")
         self.address = address.rstrip("/")
         self._prefix, self._host, self._port = parts.path.rstrip("/"), parts.hostname, port
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._tls = client_context() if parts.scheme == "https" else None
         self._timeout, self._pause = timeout, 1 / rate
         self._next, self._lock = 0.0, threading.Lock()
 

@@ -12,6 +12,7 @@ from aiohttp.abc import AbstractResolver
 
 from assay.backends.agents.frames import ProtocolError, handle, read_end, read_frame, read_json, tool_specs
 from assay.backends.models.key_scrubbing import HiddenWords
+from assay.client_tls import client_context
 from assay.concurrency.foreign_code import with_deadline
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
@@ -121,7 +122,7 @@ class HttpSessions:
                 del self._states[old]
             resolver = None if self._resolver is None else self._resolver()
             session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, resolver=resolver),
+                connector=aiohttp.TCPConnector(limit=0, resolver=resolver, ssl=client_context()),
                 timeout=aiohttp.ClientTimeout(total=None),  # the deadline is enforced by `with_deadline`
                 cookie_jar=aiohttp.DummyCookieJar(),
             )

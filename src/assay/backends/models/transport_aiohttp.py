@@ -20,6 +20,7 @@ from assay.backends.models.transport import (
     credentials,
     proxy_of,
 )
+from assay.client_tls import client_context
 from assay.ports import Provider
 
 LONG = 1 << 20  # bytes of a request
@@ -62,8 +63,7 @@ class AiohttpTransport:
             "Accept-Encoding": "identity",
             **credentials(provider),
         }
-        # it reads SSL_CERT_FILE now
-        tls = ssl.create_default_context() if self._base.startswith("https:") else True
+        tls = client_context() if self._base.startswith("https:") else True
         self._session = aiohttp.ClientSession(
             headers=headers,
             auto_decompress=False,  # it takes a compressed answer that was cut off for a whole one

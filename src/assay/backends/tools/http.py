@@ -8,6 +8,7 @@ import aiohttp  # an extra: `from_settings.py` imports this file on demand
 import msgspec
 
 from assay.backends.models.key_scrubbing import HiddenWords
+from assay.client_tls import client_context
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ToolConfig
 from assay.ports.telemetry import propagation_headers
@@ -37,7 +38,9 @@ class Sessions:
         if session is None:
             for old in [other for other in self._open if other.is_closed()]:
                 del self._open[old]
-            session = self._open[loop] = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+            session = self._open[loop] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=client_context()), cookie_jar=aiohttp.DummyCookieJar()
+            )
         return session
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from assay.backends.jwks import NoRedirects
+from assay.client_tls import client_context
 from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
 
@@ -60,7 +61,7 @@ class Poster:
         self._headers = {"User-Agent": "assay", **headers} | (
             {"Content-Encoding": "gzip"} if compressed else {}
         )
-        context = tls or (ssl.create_default_context() if parts.scheme == "https" else None)
+        context = tls or (client_context() if parts.scheme == "https" else None)
         handlers = [] if context is None else [urllib.request.HTTPSHandler(context=context)]
         self._opener = urllib.request.build_opener(NoRedirects, *handlers)
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 
 import msgspec
 
+from assay import client_tls, settings
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.operations import ErrorResponse
 from assay.runs.find_run import resolve
@@ -63,7 +63,10 @@ class HostClient:
             raise UsageError(f"--server {address!r}: expected an address such as http://127.0.0.1:8321")
         self.address = address.rstrip("/")
         self._key = _key(key_file)
-        tls = [HTTPSHandler(context=ssl.create_default_context())] if parts.scheme == "https" else []
+        tls: list[HTTPSHandler] = []
+        if parts.scheme == "https":
+            client_tls.trust(settings.load().tls_ca)
+            tls.append(HTTPSHandler(context=client_tls.client_context()))
         self._opener = build_opener(_NoRedirect, *tls)
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:

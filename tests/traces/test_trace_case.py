@@ -270,6 +270,18 @@ def test_a_tool_span_without_an_id_has_the_first_open_call_with_its_arguments(sa
     assert [step["call_id"] for step in steps_of(case, "tool-called")] == [f"c{at}" for at in numbers]
 
 
+@pytest.mark.parametrize(
+    "completion", ["a", '[{"role": "assistant", "content": "a"}]'], ids=["text", "messages"]
+)
+def test_events_of_the_first_conventions_have_a_prompt_and_a_completion(completion: str) -> None:
+    events = [
+        ("gen_ai.content.prompt", {"gen_ai.prompt": '[{"role": "user", "content": "q"}]'}),
+        ("gen_ai.content.completion", {"gen_ai.completion": completion}),
+    ]
+    case = case_of(model("01", COUNTED, events=events))
+    assert (case["test_case"]["input"], case["output"]["value"]) == ("q", "a")
+
+
 def test_a_failed_trace_has_the_outcome_and_the_error() -> None:
     case = case_of(
         Sent(id="01", attributes=AGENT, failed="it broke"), model("02", {**COUNTED, **said("a")}, parent="01")

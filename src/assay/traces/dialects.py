@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct
 
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.traces.messages import (
+    CONTENT_EVENTS,
     CutValue,
     Message,
     content_of,
@@ -165,6 +166,14 @@ def _read_events(facts: Facts) -> None:
     if facts.inputs or facts.outputs:
         return
     for event in facts.span.events:
+        if CONTENT_EVENTS.get(event.name) in event.attributes:
+            facts.dialect = "gen_ai events"
+            messages = _messages(facts, event.attributes, CONTENT_EVENTS[event.name], genai_messages)
+            if event.name == "gen_ai.content.completion":
+                facts.outputs += [{**one, "role": "assistant"} for one in messages]
+            else:
+                facts.inputs += messages
+            continue
         body: JSON = dict(event.attributes)
         if is_object(event.body):
             body |= event.body

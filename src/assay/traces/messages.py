@@ -124,6 +124,12 @@ def _openai_call(item: JSON) -> JSON:
     return call(inner.get("name"), inner.get("arguments"), item.get("id"))
 
 
+CONTENT_EVENTS = {  # event: its attribute with messages as JSON, or a text
+    "gen_ai.content.prompt": "gen_ai.prompt",
+    "gen_ai.content.completion": "gen_ai.completion",
+}
+
+
 def event_message(name: str, body: Mapping[str, Any]) -> Message | None:
     """A message of a deprecated event, such as `gen_ai.user.message` or `gen_ai.choice`; None for another event."""
     role = {

@@ -1,9 +1,11 @@
 """Runs in the formats of other tools: what is carried comes back, and what was not measured is never a score."""
 
+import io
 import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -134,6 +136,7 @@ def test_a_log_of_inspect_brings_cases_outputs_and_scores_back(read, run):
     results = results_of(*run)
     log = exported(results, "inspect", ".json")
     found = read(inspect_log, log, ".json")
+    assert read(inspect_log, exported(results, "inspect", ".eval"), ".eval") == found
     for (case, output, trial, result), sample, back in zip(
         trials(results), json.loads(log)["samples"], found, strict=True
     ):
@@ -262,13 +265,16 @@ def test_records_of_every_eval_ever_bring_verdicts_back(read, run):
 def test_a_run_without_results_is_a_file_without_results(to):
     for extension in next(one for one in EXPORTS if one.name == to).writers:
         content = exported([], to, extension)
-        assert content == b"" if extension == ".jsonl" else json.loads(content)
+        if extension == ".eval":
+            assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["summaries.json", "header.json"]
+        else:
+            assert content == b"" if extension == ".jsonl" else json.loads(content)
 
 
 @pytest.mark.parametrize(
     ("to", "name", "words"),
     [
-        ("inspect", "x.csv", "x.csv: expected a file of inspect that ends in .json"),
+        ("inspect", "x.csv", "x.csv: expected a file of inspect that ends in .eval or .json"),
         ("every-eval-ever", "x", "x: expected a file of every-eval-ever that ends in .json or .jsonl"),
         (
             "vibes",
@@ -312,7 +318,7 @@ def test_the_command_exports_a_stored_run(command, stored, to):
             ["-o", "x.json", "--to", "inspect", "--to", "promptfoo"],
             "--to: expected one format, got inspect and promptfoo",
         ),
-        (["-o", "x.csv", "--to", "inspect"], "x.csv: expected a file of inspect that ends in .json"),
+        (["-o", "x.csv", "--to", "inspect"], "x.csv: expected a file of inspect that ends in .eval or .json"),
     ],
 )
 def test_the_command_refuses_a_format_before_it_writes(command, stored, words, message):
@@ -377,7 +383,10 @@ def stored(command, tmp_path_factory):
 
 READ_LOG = """
 import sys
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_sample_summaries
+(listed,) = list_eval_logs(".")  # as `inspect view` does
+assert listed.name.endswith("f.eval")
+assert [one.id for one in read_eval_log_sample_summaries("f.eval")] == [one.id for one in read_eval_log("f.eval").samples]
 head, log = read_eval_log(sys.argv[1], header_only=True), read_eval_log(sys.argv[1])
 assert head.results.scores == log.results.scores
 for one in log.samples:
@@ -417,17 +426,21 @@ def test_the_tool_itself_reads_the_export(to, series, tmp_path):
         return  # the tools are installed in `make soak`
     if to == "inspect":
         packages = tool(str(tmp_path), "inspect_ai>=0.3.200")
-        words = [sys.executable, "-c", READ_LOG, str(tmp_path / "f.json")]
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(packages)}
-        )
         every = "['contains', 'f1', 'has b', 'number']"
         acted, plain = "user assistant assistant tool assistant tool assistant", "user assistant"
-        assert done.stdout.splitlines() == [
-            line
-            for epoch in (1, 2)
-            for line in (f"a {epoch} {every} False {acted}", f"b {epoch} ['contains', 'has b'] False {plain}")
-        ], done.stderr
+        for name in ("f.json", "f.eval"):
+            done = subprocess.run(
+                [sys.executable, "-c", READ_LOG, name],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=tmp_path,
+                env={"PYTHONPATH": str(packages)},
+            )
+            assert sorted(done.stdout.splitlines()) == [
+                *(f"a {epoch} {every} False {acted}" for epoch in (1, 2)),
+                *(f"b {epoch} ['contains', 'has b'] False {plain}" for epoch in (1, 2)),
+            ], done.stderr
         return
     schemas = tool(str(tmp_path), "every-eval-ever>=0.3,<0.4", "--no-deps", "--python-version", "3.12")
     read = lambda name: json.loads((schemas / "every_eval_ever" / "schemas" / name).read_text("utf-8"))  # noqa: E731

@@ -34,7 +34,7 @@ from assay.protocol.json_types import JSON, is_list, is_object
 
 GRADES = {"C": 1, "I": 0, "P": 0.5, "N": 0}  # correct, incorrect, partly, no answer
 SAMPLES = ("samples",)
-_SAMPLE = re.compile(r"samples/[^/]+\.json")
+_SAMPLE = re.compile(r"samples/.+\.json", re.DOTALL)  # the id of a sample may have any character
 _ATTACHMENT = "attachment://"
 _EVAL = frozenset(("scorers",))
 _SAMPLE_NAMES = (

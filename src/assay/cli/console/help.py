@@ -233,7 +233,7 @@ Without AGENT it lists all versions that were promoted.
     assay export latest -o results.csv
 
 The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv. With
---to and the name of another tool, they have its format: assay export latest -o log.json --to inspect. With --to and a
+--to and the name of another tool, they have its format: assay export latest -o log.eval --to inspect. With --to and a
 backend of traces, the verdicts about cases of traces go there.
 """,
     "watch": """Watch the windows of a project of traces, for cron or CI.

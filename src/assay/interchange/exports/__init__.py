@@ -13,6 +13,7 @@ import msgspec
 from assay.errors import UsageError
 from assay.interchange.exports.every_eval_ever import EveryEvalEverAggregate, EveryEvalEverInstances
 from assay.interchange.exports.exported import ExportedCase, ExportedRun, Write, read_case
+from assay.interchange.exports.inspect_archive import InspectArchive
 from assay.interchange.exports.inspect_log import InspectLog
 from assay.interchange.exports.openinference import OpenInferenceDataset
 from assay.interchange.exports.promptfoo_results import PromptfooResults
@@ -37,7 +38,7 @@ class ExportFormat(NamedTuple):
 
 
 EXPORTS = (
-    ExportFormat("inspect", {".json": InspectLog}),
+    ExportFormat("inspect", {".eval": InspectArchive, ".json": InspectLog}),
     ExportFormat("every-eval-ever", {".json": EveryEvalEverAggregate, ".jsonl": EveryEvalEverInstances}),
     ExportFormat("promptfoo", {".json": PromptfooResults}),
     ExportFormat("openinference", {".jsonl": OpenInferenceDataset}),

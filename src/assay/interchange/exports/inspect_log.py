@@ -21,12 +21,11 @@ STATUS = {"completed": "success", "cancelled": "cancelled"}
 VERDICTS = {True: "C", False: "I"}  # as inspect writes correct and incorrect
 
 
-class InspectLog:
-    def __init__(self, run: ExportedRun, write: Write) -> None:
-        self._run, self._write = run, write
-        # inspect reads the head of a log up to its samples, so the results stand before them
-        self._file = SpooledTemporaryFile(SPOOLED)  # noqa: SIM115  # closed with the log
-        self._samples = ListWriter(self._keep, b',"samples":')
+class LogHead:
+    """What a log says of all samples: the run, the models, the mean of each check."""
+
+    def __init__(self, run: ExportedRun) -> None:
+        self._run = run
         self._means: dict[str, list[float]] = {}  # of each check: the number of scores, their sum
         self._unscored: dict[str, int] = {}
         self._models: dict[str, None] = {}
@@ -42,10 +41,8 @@ class InspectLog:
                 mean[0], mean[1] = mean[0] + 1, mean[1] + one.score
             else:
                 self._unscored[one.label] = self._unscored.get(one.label, 0) + 1
-        self._samples.add(_sample(case))
 
-    def close(self) -> None:
-        self._samples.close()
+    def document(self) -> JSON:
         scores = [
             {
                 "name": label,
@@ -57,17 +54,9 @@ class InspectLog:
             for label in self._means
         ]
         results = {"total_samples": self._count, "completed_samples": self._complete, "scores": scores}
-        self._write(b'{"version":2,' + members({**self._head(), "results": results}))
-        with self._file as file:
-            file.seek(0)
-            while part := file.read(SPOOLED):
-                self._write(part)
-        self._write(b"}\n")
+        return {"version": 2, **self._about(), "results": results}
 
-    def _keep(self, data: bytes) -> None:
-        self._file.write(data)
-
-    def _head(self) -> JSON:
+    def _about(self) -> JSON:
         run = self._run
         started, ended = run.started.isoformat(), run.ended.isoformat()
         return {
@@ -88,7 +77,32 @@ class InspectLog:
         }
 
 
-def _sample(case: ExportedCase) -> JSON:
+class InspectLog:
+    """A log in one document. inspect reads its head up to the samples, so the results stand before them."""
+
+    def __init__(self, run: ExportedRun, write: Write) -> None:
+        self._write, self._head = write, LogHead(run)
+        self._file = SpooledTemporaryFile(SPOOLED)  # noqa: SIM115  # closed with the log
+        self._samples = ListWriter(self._keep, b',"samples":')
+
+    def add(self, case: ExportedCase) -> None:
+        self._head.add(case)
+        self._samples.add(sample_of(case))
+
+    def close(self) -> None:
+        self._samples.close()
+        self._write(b"{" + members(self._head.document()))
+        with self._file as file:
+            file.seek(0)
+            while part := file.read(SPOOLED):
+                self._write(part)
+        self._write(b"}\n")
+
+    def _keep(self, data: bytes) -> None:
+        self._file.write(data)
+
+
+def sample_of(case: ExportedCase) -> JSON:
     model = case.system or UNKNOWN
     answer = {"role": "assistant", "content": text_of(case.output), "source": "generate", "model": model}
     output: JSON = {"model": model, "choices": [{"message": answer, "stop_reason": "stop"}]}

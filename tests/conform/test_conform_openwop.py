@@ -26,10 +26,10 @@ FAULTS = [
 def served(tmp_path_factory):
     """A real host, a proxy in front of it, and keys of two tenants."""
     with (
-        conform_server(sqlite(tmp_path_factory.mktemp("conform"))) as server,
-        proxied(server.url) as (address, proxy),
+        conform_server(sqlite(tmp_path_factory.mktemp("conform"))) as ours,
+        proxied(ours.url) as (address, proxy),
     ):
-        yield server, proxy, address, key_of(server), key_of(server, "other")
+        yield ours, proxy, address, key_of(ours), key_of(ours, "other")
 
 
 def outcomes_of(address, key, other, only=()):
@@ -38,13 +38,14 @@ def outcomes_of(address, key, other, only=()):
 
 
 def test_our_host_passes_every_check(served):
-    server, _, _, key, other = served
-    outcomes, host = outcomes_of(server.url, key, other)
+    ours, _, _, key, other = served
+    outcomes, host = outcomes_of(ours.url, key, other)
     assert [one for one in outcomes if one.result != "passed"] == []
     assert len(outcomes) > 100
     assert clean_up(host) == 0
 
 
+@pytest.mark.sample(3)  # each starts runs of a real host
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(served, fault):
     _, proxy, address, key, other = served

@@ -33,6 +33,7 @@ from assay.conform.openwop.surface import NO_RUN, capability, need_mode, row, ru
 CANARY = "conform-canary-"
 CONTENT_FREE = ("eval.", "agent.invocation.", "agent.verified", "provider.usage", "memory.", "deployment.")
 CLOSING = {"terminal", "brackets", "order", "tools-paired", "sequence"}
+SECONDS = 20  # that a log may take to have some events
 COUNTER = "conform:counter"
 SECRET = "sk-" + "conform0123456789abcdef0123456789"
 
@@ -277,8 +278,8 @@ def _cancel_after_each(host: Host) -> None:
     """Runs that are cancelled once their log has so many events."""
     for many in (1, 2, 4, 7):
         run = start(host, request(host, suite_ref(host, "steps"), evalModes=["golden"]))
-        for _ in range(200):
-            if len(poll(host, run, -1)) >= many:
+        for _ in range(SECONDS):
+            if poll(host, run, many - 2):  # it waits for a second
                 break
         _cancelled(host, run)
 

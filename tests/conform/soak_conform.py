@@ -1,0 +1,38 @@
+"""`assay conform` on PostgreSQL, and against `assay serve` with two servers and two workers, for `make soak`."""
+
+import pytest
+
+from assay.conform.catalog import all_checks
+from assay.conform.run import clean_up, run_checks
+from support.conform.openwop_host import conform_server, host_at, key_of
+from support.servers.fleet import Fleet
+from support.stores.postgres import server
+
+SEAMS = {"OPENWOP_TEST_SEAM_ENABLED": "true", "OPENWOP_CONFORMANCE_SEED": "true"}
+
+
+def test_our_host_on_postgresql_passes_every_check():
+    with server().store_database() as address, conform_server(address) as ours:
+        host = host_at(ours.url, key_of(ours), key_of(ours, "other"))
+        assert [one for one in run_checks(host, all_checks()) if one.result != "passed"] == []
+
+
+@pytest.fixture(scope="module")
+def fleet(zygote, tmp_path_factory):
+    with server().database() as address:
+        fleet = Fleet(zygote, tmp_path_factory.mktemp("conform"), address, lease=5.0, **SEAMS)
+        try:
+            for start in (fleet.start_server, fleet.start_server, fleet.start_worker, fleet.start_worker):
+                start()
+            yield fleet
+        finally:
+            fleet.close()
+
+
+@pytest.mark.parametrize("replica", [0, 1])
+def test_a_host_with_workers_fails_no_check(fleet, replica):
+    host = host_at(fleet.urls[replica], fleet.key)
+    outcomes = run_checks(host, all_checks())
+    assert [one for one in outcomes if one.result == "failed"] == []
+    assert sum(one.result == "passed" for one in outcomes) > 200
+    assert clean_up(host) == 0

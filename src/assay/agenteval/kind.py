@@ -27,6 +27,7 @@ from assay.fep.planning.plan import Plan
 from assay.ports import Event, Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox, agent_at
 from assay.ports.kinds import Ending, UnitOutcome, split
+from assay.ports.telemetry import telemetry
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent, decode_event
 from assay.protocol.events import EvalScored, TrialEnded
@@ -171,7 +172,8 @@ class AgentEvalKind:
         left = environment.time_budget.remaining_seconds
         if left:
             self._dependencies.progress.start_trial(trial_unit.run, runner.task_id, trial_unit.trial)
-        return _pack(await perform(runner, running, lambda: trial_unit.run in self._stopping, left))
+        with telemetry.span("unit", {"assay.run.id": trial_unit.run, "assay.trial": trial_unit.trial}):
+            return _pack(await perform(runner, running, lambda: trial_unit.run in self._stopping, left))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)

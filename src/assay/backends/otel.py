@@ -24,7 +24,7 @@ class OtelTracer:
         )
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("assay")
-        self._read = TraceContextTextMapPropagator()
+        self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
     def span(
@@ -42,6 +42,19 @@ class OtelTracer:
                 span.set_status(Status(StatusCode.ERROR))
                 raise
 
+    def current(self) -> str:
+        headers: dict[str, str] = {}
+        self._propagator.inject(headers)
+        return headers.get("traceparent", "")
+
+    @contextmanager
+    def within(self, traceparent: str) -> Generator[None]:
+        token = context.attach(self._propagator.extract({"traceparent": traceparent_of(traceparent)}))
+        try:
+            yield
+        finally:
+            context.detach(token)
+
     def close(self) -> None:
         """Send the remaining spans, for at most three seconds."""
         self._provider.force_flush(3_000)
@@ -52,4 +65,4 @@ class OtelTracer:
             return None
         header = traceparent_of(headers.get("traceparent"))
         root = trace.set_span_in_context(trace.INVALID_SPAN)
-        return self._read.extract({"traceparent": header}, root) if header else root
+        return self._propagator.extract({"traceparent": header}, root) if header else root

@@ -1,6 +1,7 @@
 """The worker that `assay worker` runs: it conducts runs of the store, and executes units of all of them (ADR-0072)."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,7 @@ from assay.runs.leases import AdoptionPace
 from assay.settings import Settings
 from assay.version import __version__
 
+log = logging.getLogger("assay.worker")
 UNIT_VERSION = __version__  # of units and results; a worker of another version leaves them
 CONNECTIONS = 8  # to the tables of DBOS
 ADOPT = AdoptionPace(seconds=0.5, limit=16, most=256)
@@ -99,6 +101,7 @@ class Worker:
     def _give_back(self) -> None:
         """Queue the units of this worker again, also those that have not begun. That it stops is no attempt."""
         held = self._queue.units_of(self.registry.executor_id)
+        log.info("worker %s stops: %d units go back to the queue", self.registry.executor_id, len(held))
         self.units.recover([self.registry.executor_id])
         self._queue.forgive(list(held))
 
@@ -160,6 +163,9 @@ class Worker:
         executor = await self.registry.register()
         self.units.stop()
         self.units.launch(executor)
+        log.warning(
+            "stood still for longer than a lease; others have its units; goes on as worker %s", executor
+        )
 
     async def _watch(self) -> None:
         idle: Counter[str] = Counter()
@@ -230,8 +236,10 @@ class Worker:
             units = self._queue.statuses(list(self._queue.units_of(executor)))
             most = max((unit.attempts for unit in units.values()), default=0)
             innocent += [id for id, unit in units.items() if unit.attempts < most]
-        self.units.recover(lost)
+        taken = self.units.recover(lost)
         self._queue.forgive(innocent)
+        if taken:
+            log.warning("took over %d units of workers that are gone: %s", taken, ", ".join(lost))
 
 
 @asynccontextmanager

@@ -141,6 +141,14 @@ class Tracer(Protocol):
         """A span around a block. `parent` are the incoming headers. The span object has `set_attribute`."""
         ...
 
+    def current(self) -> str:
+        """The traceparent of the span that is open here."""
+        ...
+
+    def within(self, traceparent: str) -> AbstractContextManager[Any]:
+        """Spans in the block are children of a span of another process."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -174,6 +182,13 @@ class Metrics:
         self, name: str, attributes: Attributes, parent: Mapping[str, str] | None = None
     ) -> AbstractContextManager[Any]:
         return _NOTHING if self.tracer is None else self.tracer.span(name, attributes, parent)
+
+    def current_span(self) -> str:
+        """The traceparent of the open span, for another process; "" without a tracer."""
+        return "" if self.tracer is None else self.tracer.current()
+
+    def within(self, traceparent: str) -> AbstractContextManager[Any]:
+        return _NOTHING if self.tracer is None or not traceparent else self.tracer.within(traceparent)
 
 
 telemetry = Metrics()

@@ -1,6 +1,7 @@
 """The leases that one process holds on runs: claim, renew, release."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sized
 from typing import NamedTuple, Protocol
 
@@ -9,6 +10,8 @@ from assay.errors import EnvironmentFailure
 from assay.ports import Run, RunStatus, Store
 from assay.ports.kinds import LOCAL_ONLY, REQUIRED_VERSION, RunKind
 from assay.version import __version__, is_older
+
+log = logging.getLogger("assay.runs")
 
 LEASE = 10.0  # seconds without a heartbeat after which another process may adopt a run
 HEARTBEATS = 5  # within a lease
@@ -119,6 +122,8 @@ class Adoption:
                 leases.orphan(run.id)
 
     async def _take_up(self, run: Run) -> None:
+        if run.takeovers:
+            log.info("takes over run %s, whose process has ended", run.id)
         newer = is_older(__version__, run.metadata.get(REQUIRED_VERSION, ""))
         known = run.kind in self._kinds and not run.metadata.get(LOCAL_ONLY) and not newer
         if not known and run.id not in self._active_runs:

@@ -13,6 +13,7 @@ from assay.errors import Refusal
 from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunFacts, RunStatus, Store
 from assay.ports.agents import ChannelResolver
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
+from assay.ports.telemetry import telemetry
 from assay.protocol.event_record import PendingEvent, encode_event
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.json_types import is_object
@@ -92,7 +93,8 @@ class WorkflowKind:
         if isinstance(step.effect, AwaitChild):
             self._waiting.add(step.run)
         try:
-            return _pack(await self._activities.perform(step))
+            with telemetry.span("unit", {"assay.run.id": step.run, "assay.step": type(step.effect).__name__}):
+                return _pack(await self._activities.perform(step))
         finally:
             self._waiting.discard(step.run)
 

@@ -17,11 +17,14 @@ from assay.backends.engines.dbos.envelope import Envelope, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus, open_unit_engine
 from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
 from assay.backends.keyring import KeyRing
+from assay.backends.otel import OtelTracer
 from assay.backends.stores.records.codec import RecordCodec
 from assay.backends.stores.sql.tenant_content import delete_units
 from assay.errors import EnvironmentFailure
 from assay.host.worker import FORGOTTEN, Worker
 from assay.ports.kinds import UnitScope, unit_scope
+from assay.ports.telemetry import telemetry
+from support.servers.otlp_collector import Collector
 from support.stores.postgres import server
 from support.waiting import PATIENCE
 
@@ -107,6 +110,31 @@ async def until(condition):
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < end, "it did not happen"
         await asyncio.sleep(0.02)
+
+
+def test_a_unit_belongs_to_the_span_of_its_run(bench, monkeypatch):
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    tracer = OtelTracer()
+    monkeypatch.setattr(telemetry, "tracer", tracer)
+
+    async def with_span(work, unit):
+        with telemetry.span("unit", {}):
+            return unit
+
+    async def conduct():
+        with telemetry.span("run", {}):
+            return await bench.collect("traced", [b"a", b"b"])
+
+    bench.perform = with_span
+    try:
+        assert sorted(bench.run(conduct())) == [b"a", b"b"]
+    finally:
+        tracer.close()
+        collector.close()
+    (run,) = [span for span in collector.spans() if span.name == "run"]
+    units = [span for span in collector.spans() if span.name == "unit"]
+    assert [(unit.trace_id, unit.parent_span_id) for unit in units] == [(run.trace_id, run.span_id)] * 2
 
 
 def test_a_result_of_an_executor_that_lost_the_unit_is_refused(bench):
@@ -259,7 +287,7 @@ def test_a_queue_without_its_database_is_an_environment_failure(call):
         database.dispose()
 
 
-def test_units_that_were_there_at_every_loss_of_a_worker_count():
+def test_units_that_were_there_at_every_loss_of_a_worker_count(caplog):
     """`poison` has lost two workers, `unlucky` none before this one."""
     forgiven = []
     attempts = {"one": {"poison": 3, "unlucky": 1}, "two": {"first": 1, "second": 1}, "three": {}}
@@ -282,10 +310,11 @@ def test_units_that_were_there_at_every_loss_of_a_worker_count():
     class Lost(Worker):
         def __init__(self):
             self._queue = Queue()
-            self.units = SimpleNamespace(recover=lambda executors: None)
+            self.units = SimpleNamespace(recover=lambda executors: 4)
 
     Lost()._recover(["one", "two", "three"])
     assert forgiven == ["unlucky"]
+    assert caplog.messages == ["took over 4 units of workers that are gone: one, two, three"]
 
 
 class Units:

@@ -7,24 +7,24 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
 import httpx
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
 from assay.backends.otel import OtelTracer
 from assay.ports.audit import AuditActor, acting
-from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
+from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics, telemetry
 from assay.serve.web import logging as logs
+from support.evals import AGENT, golden, suite_of
 from support.models.provider_server import ProviderServer
 from support.servers.grpc_client import Client, fep
+from support.servers.otlp_collector import Collector, attributes
+from support.servers.rest_client import Server, request_of, slow, sqlite
 from support.waiting import PATIENCE
 
 NAMES = ("transport", "route", "kind", "provider", "direction", "outcome", "status")
@@ -42,40 +42,6 @@ class Boom(Checker):
         await asyncio.sleep(0.001)
         raise RuntimeError(self.text)
 """
-
-
-class Collector:
-    """OTLP over HTTP: what comes in is kept."""
-
-    def __init__(self):
-        self.bodies: list[bytes] = []
-        bodies = self.bodies
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                bodies.append(self.rfile.read(int(self.headers["content-length"])))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format, *args):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-
-    def spans(self) -> list[Any]:
-        return [
-            span
-            for body in self.bodies
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
 
 
 class Telemetry(NamedTuple):
@@ -233,10 +199,6 @@ def test_a_response_and_its_log_lines_have_one_request_id(telemetry_of):
     ]
 
 
-def attributes(span):
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
-
-
 def test_requests_runs_and_units_have_spans(telemetry_of):
     spans = {span.name: span for span in telemetry_of.spans}
     by_id = {span.span_id: span for span in telemetry_of.spans}
@@ -257,6 +219,38 @@ def test_requests_runs_and_units_have_spans(telemetry_of):
     assert attributes(run)["assay.run.id"] == telemetry_of.run
     assert "fep.v1.EvaluationService/HealthCheck" in spans
     assert not [name for name in spans if name.startswith("gen_ai.")]  # verdicts are events: docs/traces.md
+
+
+def test_units_of_every_kind_of_run_have_spans(tmp_path, monkeypatch):
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    tracer = OtelTracer()
+    monkeypatch.setattr(telemetry, "tracer", tracer)
+    suite = suite_of(golden("t", "x", "x"))
+    try:
+        with Server(sqlite(tmp_path), seeded=True) as host, host.client() as client:
+            client.post("/v1/evaluate", json=request_of(1, [slow(0.001)]))
+            assert client.post("/v1/host/assay/suites", json=suite).status_code == 201
+            for body in (
+                {"mode": "eval", "evalSuiteRef": suite["suiteId"], "agentId": AGENT},
+                {"workflowId": "conformance-noop"},
+            ):
+                run = client.post("/v1/runs", json=body).json()["runId"]
+                events = f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1"
+                while not client.get(events).json()["isComplete"]:
+                    pass
+    finally:
+        tracer.close()
+        collector.close()
+    spans = {span.span_id: span for span in collector.spans()}
+    units = [span for span in spans.values() if span.name == "unit"]
+    assert {spans[unit.parent_span_id].name: set(attributes(unit)) for unit in units} == {
+        "run evaluation": {"assay.run.id", "assay.unit", "assay.cases"},
+        "run agent-eval": {"assay.run.id", "assay.trial"},
+        "run workflow": {"assay.run.id", "assay.step"},
+    }
+    runs = {attributes(span)["assay.run.id"] for span in spans.values() if span.name.startswith("run ")}
+    assert {attributes(unit)["assay.run.id"] for unit in units} == runs
 
 
 @pytest.mark.parametrize("where", ["metrics", "logs", "spans"])

@@ -14,6 +14,7 @@ from assay.concurrency.event_loop import supervise
 from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
 from assay.ports.kinds import Perform, unit_scope
+from assay.ports.telemetry import telemetry
 
 TICK, AUDIT, PAUSE = 0.03, 3.0, 0.5  # seconds: between two looks, looks for lost units, after a failure
 RECORDED = 1024  # results later, a result is in the log: the writer has at most 256 that wait
@@ -107,7 +108,8 @@ class DbosEngine:
 
     async def _queue_and_wait(self, work: str, unit: bytes, id: str) -> bytes:
         tenant, priority = unit_scope.get()
-        ticket = _Ticket(QueuedUnit(id, work, self._envelope.seal_unit(unit, id), tenant, priority))
+        sealed = self._envelope.seal_unit(unit, id, telemetry.current_span())
+        ticket = _Ticket(QueuedUnit(id, work, sealed, tenant, priority))
         self._waiting[id] = ticket
         self._new.append(ticket.unit)
         self._news.set()

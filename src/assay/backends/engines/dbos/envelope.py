@@ -56,6 +56,7 @@ def outcome_of(error: Exception, executor: str) -> UnitOutcome:
 
 
 _decode_blob = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
+_decode_unit = msgspec.msgpack.Decoder(tuple[bytes, str]).decode
 _decode_outcome = msgspec.msgpack.Decoder(UnitOutcome).decode
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -66,11 +67,12 @@ class Envelope:
     def __init__(self, codec: RecordCodec) -> None:
         self._codec = codec
 
-    def seal_unit(self, unit: bytes, id: str) -> str:
-        return self._seal(unit, "unit", id)
+    def seal_unit(self, unit: bytes, id: str, traceparent: str = "") -> str:
+        return self._seal(_pack((unit, traceparent)), "unit", id)
 
-    def open_unit(self, text: str, id: str) -> bytes:
-        return self._open(text, "unit", id)
+    def open_unit(self, text: str, id: str) -> tuple[bytes, str]:
+        """The unit, and the traceparent of the span in which it was queued."""
+        return _decode_unit(self._open(text, "unit", id))
 
     def seal_outcome(self, outcome: UnitOutcome, id: str) -> str:
         return self._seal(_pack(outcome), "outcome", id)

@@ -20,6 +20,7 @@ from assay.backends.engines.dbos.unit_queue import (
     in_plain_errors,
 )
 from assay.ports.bugs import log_bug
+from assay.ports.telemetry import telemetry
 
 POLL = 0.1  # seconds between two looks at the queue
 THREADS = 16  # of DBOS, for its statements
@@ -129,9 +130,9 @@ class UnitWorker:
 
     async def _execute(self, work: str, sealed: str, id: str) -> str:
         executor = self.executor_id
-        task = self._running[id] = asyncio.ensure_future(
-            self._perform(work, self._envelope.open_unit(sealed, id))
-        )
+        unit, traceparent = self._envelope.open_unit(sealed, id)
+        with telemetry.within(traceparent):  # the task has a copy of this context
+            task = self._running[id] = asyncio.ensure_future(self._perform(work, unit))
         try:
             outcome = await self._outcome(work, task, executor)
             confirmed = await self._confirm()

@@ -158,6 +158,16 @@ def test_output_items_become_recorded_outputs(tmp_path, form):
     assert [one["name"] for one in cases[0].checks] == ["same", "a"]
 
 
+def test_each_run_of_a_model_is_a_system_and_calls_of_tools_are_carried(tmp_path):
+    calls = [{"id": "call_1", "function": {"name": "find", "arguments": "{}"}}]
+    rows = [output_item(1, "Paris", True) | {"run_id": run} for run in ("run_a", "run_b")]
+    rows[1]["sample"]["output"] = [{"role": "assistant", "content": None, "tool_calls": calls}]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    cases, _ = imported(tmp_path / "items.jsonl")
+    assert [one.variant for one in cases] == ["gpt-4o-mini run_a", "gpt-4o-mini run_b"]
+    assert [one.output["metadata"].get("tool_calls") for one in cases] == [None, calls]
+
+
 def test_a_multi_grader_with_a_grader_that_is_no_object_is_named():
     report = ImportReport()
     assert checks_of([{"type": "multi", "graders": {"a": "x"}}], "here", report) == ([], [])

@@ -87,8 +87,7 @@ class ImportReport:
         """Note the members of an object that have no place here. One without a value says nothing."""
         for member, value in document.items():
             if member not in carried and not _says_nothing(value):
-                reason = why.get(member, NO_PLACE)
-                self.leave(place_in(place, member), f"{prefix}{member}", reason, is_member=True)
+                self._leave_member(member, place, prefix, why)
 
     def plain_others(
         self,
@@ -99,13 +98,19 @@ class ImportReport:
         why: Mapping[str, str] = _NO_REASONS,
     ) -> JSON:
         """The other numbers, texts and truth values of an object, to be carried as they are; the rest is noted."""
-        plain = {
-            name: value
-            for name, value in document.items()
-            if name not in carried and isinstance(value, str | int | float) and value != ""
-        }
-        self.leave_others(document, (*carried, *plain), place, prefix, why)
-        return {f"{prefix}{name}": value for name, value in plain.items()}
+        plain: JSON = {}
+        for member, value in document.items():
+            if member in carried or value is None or value == "":
+                continue
+            if isinstance(value, str | int | float):
+                plain[prefix + member] = value
+            elif value:
+                self._leave_member(member, place, prefix, why)
+        return plain
+
+    def _leave_member(self, member: str, place: str, prefix: str, why: Mapping[str, str]) -> None:
+        reason = why.get(member, NO_PLACE)
+        self.leave(place_in(place, member), prefix + member, reason, is_member=True)
 
     def describe(
         self,

@@ -3,8 +3,10 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay.traces.otlp import items_of_json
 from assay.traces.spans import Span
@@ -70,6 +72,40 @@ def said(text: str, asked: str = "q") -> dict[str, Any]:
 COUNTED = {"gen_ai.usage.input_tokens": 1, "gen_ai.usage.output_tokens": 1}
 AGENT = {"gen_ai.operation.name": "invoke_agent"}
 
+CUT = 200  # characters
+
+
+def cut(sent: Sent) -> Sent:
+    """What a sender sends that cuts texts (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)."""
+
+    def limited(attributes: dict[str, Any]) -> dict[str, Any]:
+        return {key: one[:CUT] if isinstance(one, str) else one for key, one in attributes.items()}
+
+    events = [(name, limited(attributes)) for name, attributes in sent.events]
+    return msgspec.structs.replace(sent, attributes=limited(sent.attributes), events=events)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@settings(max_examples=30, deadline=None)
+@given(talk=conversations, longer=st.integers(-CUT // 2, CUT))
+def test_a_text_that_was_cut_is_never_an_answer(dialect: str, talk: Conversation, longer: int) -> None:
+    talk = msgspec.structs.replace(talk, answer=f"[{talk.answer}".ljust(CUT + longer, "x"))
+    spans = DIALECTS[dialect](talk)
+    for span in spans:
+        if dialect == "openinference":  # as its instrumentations do, beside the flat messages
+            span.attributes["output.value"] = json.dumps({"choices": [{"content": talk.answer}]})
+    case = case_of(*map(cut, spans))
+    assert case["output"]["value"] == talk.answer or "output.value" in missing_in(case)
+    if longer > 0:
+        assert {"output.value", "output.metadata.messages"} <= missing_in(case).keys()
+
+
+@pytest.mark.parametrize("answer", ["[1] says the page", "{name} is a blank", "[Note] x", "{'a': 1}"])
+def test_a_text_that_is_not_json_is_not_taken_for_a_cut_one(answer: str) -> None:
+    attributes = {"openinference.span.kind": "LLM", "input.value": "q", "output.value": answer}
+    assert case_of(Sent(id="01", attributes=attributes))["output"]["value"] == answer
+
+
 MISSING = {
     "no content": (
         [Sent(id="01", attributes=AGENT), model("02", COUNTED, parent="01")],
@@ -77,7 +113,7 @@ MISSING = {
     ),
     "an attribute that was cut": (
         [model("01", {**COUNTED, **said("a"), "gen_ai.output.messages": '[{"role": "assis'})],
-        {"output.value"},
+        {"output.value", "output.metadata.messages"},
     ),
     "the last answer is not there, and an earlier one is": (
         [
@@ -141,7 +177,7 @@ MISSING = {
                 members={"droppedAttributesCount": 2},
             )
         ],
-        {"test_case.input", "output.value", "output.metadata.trajectory"},
+        {"test_case.input", "output.value", "output.metadata.messages", "output.metadata.trajectory"},
     ),
     "events that the sender left out, and the messages in the others": (
         [
@@ -152,7 +188,7 @@ MISSING = {
                 members={"droppedEventsCount": 2},
             )
         ],
-        {"test_case.input", "output.value", "output.metadata.trajectory"},
+        {"test_case.input", "output.value", "output.metadata.messages", "output.metadata.trajectory"},
     ),
     "a tool span without its arguments and its result": (
         [

@@ -181,12 +181,17 @@ def _read_events(facts: Facts) -> None:
             body.setdefault("message" if event.name == "gen_ai.choice" else "content", event.body)
         inner = _maybe(parsed, body.get("gen_ai.event.content"))
         body |= inner if is_object(inner) else {}
-        found = event_message(event.name, body)
+        try:
+            found = event_message(event.name, body)
+        except CutValue:
+            facts.cut, facts.dialect = [*facts.cut, event.name], "gen_ai events"
+            continue
         if found is None:
             continue
         facts.dialect = "gen_ai events"
         (facts.outputs if event.name == "gen_ai.choice" else facts.inputs).append(found)
-    facts.is_partial = facts.dialect == "gen_ai events" and facts.span.dropped_events > 0
+    lacks = bool(facts.span.dropped_events or facts.cut)
+    facts.is_partial = facts.dialect == "gen_ai events" and lacks
     if facts.kind == "tool" and facts.dialect == "gen_ai events":
         _read_tool_events(facts)
 
@@ -252,7 +257,8 @@ def _plain(facts: Facts, attributes: JSON, side: str, role: str) -> list[Message
 def _read_gcp(facts: Facts, attributes: JSON) -> None:
     facts.dialect = "gcp.vertex.agent"
     request, response = (_gcp(facts, attributes, name) for name in ("llm_request", "llm_response"))
-    if is_object(request) or is_object(response):
+    is_cut = any(f"gcp.vertex.agent.{name}" in facts.cut for name in ("llm_request", "llm_response"))
+    if is_cut or is_object(request) or is_object(response):
         facts.kind = "model"
     if is_object(request):
         facts.inputs = gemini_messages(request.get("contents") or []) or facts.inputs

@@ -18,6 +18,10 @@ from assay.protocol.json_types import JSON, is_list, is_object
 Message = JSON
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "developer": "system", "function": "tool"}
 _decode = msgspec.json.Decoder().decode
+_CUT = (
+    "Input data was truncated",
+    "JSON is malformed: invalid number",
+)  # a number may end at its sign or its point
 
 
 class CutValue(Exception):
@@ -25,22 +29,36 @@ class CutValue(Exception):
 
 
 def parsed(value: Any) -> Any:
-    """The JSON in a text, or the value itself. Raises CutValue for a text that starts as JSON and is none."""
+    """The JSON in a text, or the value itself. Raises CutValue for a text that starts as JSON and does not end."""
     if not isinstance(value, str):
         return value
     try:
         return _decode(value.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        if value.lstrip()[:1] in ("{", "["):
+    except RecursionError:
+        raise CutValue from None
+    except msgspec.DecodeError as wrong:
+        if value.lstrip()[:1] in ("{", "[") and str(wrong).startswith(_CUT):
             raise CutValue from None
         return value
+
+
+def is_cut(text: str) -> bool:
+    """Whether a text starts as JSON and does not end."""
+    try:
+        _maybe_json(text)
+    except CutValue:
+        return True
+    return False
 
 
 def message(role: Any, content: Any, calls: Iterable[JSON] = (), call_id: Any = None) -> Message:
     """A message. The content of a tool's message is read as JSON, if it is."""
     given = role if isinstance(role, str) else "user"
     name = _ROLES.get(given, given)
-    found: Message = {"role": name, "content": _maybe_json(content) if name == "tool" else content}
+    if name == "tool":
+        with suppress(CutValue):  # one that was cut stays a text
+            content = _maybe_json(content)
+    found: Message = {"role": name, "content": content}
     if calls := list(calls):
         found["tool_calls"] = calls
     if isinstance(call_id, str) and call_id:
@@ -131,7 +149,10 @@ CONTENT_EVENTS = {  # event: its attribute with messages as JSON, or a text
 
 
 def event_message(name: str, body: Mapping[str, Any]) -> Message | None:
-    """A message of a deprecated event, such as `gen_ai.user.message` or `gen_ai.choice`; None for another event."""
+    """
+    A message of a deprecated event, such as `gen_ai.user.message` or `gen_ai.choice`; None for another event. Raises
+    CutValue.
+    """
     role = {
         "gen_ai.system.message": "system",
         "gen_ai.user.message": "user",
@@ -176,12 +197,8 @@ def _bedrock_message(role: str, content: list[Any]) -> Message:
 
 
 def _maybe_json(value: Any) -> Any:
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return _decode(value.encode("utf-8", "replace"))
-        except (msgspec.DecodeError, RecursionError):
-            return value
-    return value
+    """The JSON of a text that starts as an object or a list. Raises CutValue."""
+    return parsed(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
 
 
 def openinference_messages(attributes: JSON, prefix: str) -> list[Message]:

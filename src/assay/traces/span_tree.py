@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from assay.traces.dialects import Facts, facts_of
+from assay.traces.messages import is_cut
 from assay.traces.spans import CONSUMER, Span
 
 WRAPPERS = 4  # spans between a model call and the span that has its messages
@@ -19,6 +20,7 @@ class SpanTree(NamedTuple):
     children: dict[str, list[Facts]]
     problems: list[str]  # why spans are missing or cannot be trusted
     skewed: bool
+    limit: int  # characters to which the sender cut texts; 0: none shows that it did
 
     @property
     def main(self) -> Facts:
@@ -100,7 +102,18 @@ def tree_of(spans: Iterable[Span]) -> SpanTree:
         }
         tops += inside
     skewed = any(_is_skewed(span, by_id.get(span.parent)) for span in by_id.values())
-    return SpanTree(facts, tops, depth, children, problems, skewed)
+    return SpanTree(facts, tops, depth, children, problems, skewed, _length_limit(by_id.values()))
+
+
+def _length_limit(spans: Iterable[Span]) -> int:
+    """The length of the longest texts, if one of them is JSON that does not end: each was cut, also a plain text."""
+    longest: list[str] = [""]
+    for span in spans:
+        for attributes in (span.attributes, *(event.attributes for event in span.events)):
+            for text in attributes.values():
+                if isinstance(text, str) and len(text) >= len(longest[0]):
+                    longest = [*longest, text] if len(text) == len(longest[0]) else [text]
+    return len(longest[0]) if any(map(is_cut, longest)) else 0
 
 
 def _is_skewed(span: Span, parent: Span | None) -> bool:

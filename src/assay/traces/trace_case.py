@@ -6,7 +6,6 @@ metadata of an agent's output has: outcome, latency, tokens, cost and trajectory
 guessed: `output.metadata.missing` names it, and a check that reads it is not measured.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -21,15 +20,16 @@ from assay.protocol.json_types import JSON, is_object
 from assay.protocol.redaction import safe_name
 from assay.traces.dialects import Facts, metadata_of
 from assay.traces.messages import Message, message
-from assay.traces.span_tree import SKEW, SpanTree, tree_of
+from assay.traces.open_calls import OpenCalls, calls_of
+from assay.traces.span_tree import SpanTree, tree_of
 from assay.traces.spans import ERROR, Span
 
 Price = Callable[[str, str, int, int, int], float | None]  # (provider, model, input, output, cached tokens)
 INPUT, VALUE, TRAJECTORY = "test_case.input", "output.value", "output.metadata.trajectory"
 TOKENS, COST, LATENCY = "output.metadata.tokens", "output.metadata.cost_usd", "output.metadata.latency_ms"
-PARTS = INPUT, VALUE, TRAJECTORY, TOKENS, COST, LATENCY
+MESSAGES = "output.metadata.messages"
+PARTS = INPUT, VALUE, MESSAGES, TRAJECTORY, TOKENS, COST, LATENCY
 NO_CONTENT = "the spans have no messages: the sender does not record content"
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @lru_cache(1024)
@@ -165,7 +165,24 @@ class _Turn:
             self.missing[INPUT] = why if decisive.cut or not decisive.inputs else "no message is of a user"
         if not decisive.outputs:
             self.missing[VALUE] = why if not decisive.failed else "the model call failed"
-        return _text_or_messages(asked[-1:]), _text_or_messages(decisive.outputs)
+        question, answer = _text_or_messages(asked[-1:]), _text_or_messages(decisive.outputs)
+        self.missing |= {
+            part: self._cut for part, text in ((INPUT, question), (VALUE, answer)) if self._is_cut(text)
+        }
+        if (
+            decisive.is_partial
+            or decisive.cut
+            or any(self._is_cut(one["content"]) for one in _messages_of(decisive))
+        ):
+            self.missing[MESSAGES] = why if decisive.is_partial or decisive.cut else self._cut
+        return question, answer
+
+    @property
+    def _cut(self) -> str:
+        return f"an attribute was cut to {self.tree.limit:,} characters"
+
+    def _is_cut(self, text: Any) -> bool:
+        return isinstance(text, str) and 0 < self.tree.limit == len(text)
 
     def _usages(self) -> list[Usage]:
         usages: list[Usage] = []
@@ -201,8 +218,8 @@ class _Turn:
     def _steps(self) -> list[JSON]:
         """The tool calls and the usage of model calls, in the order of time."""
         start = self.main.span.start
-        asked, answered = _calls_of(self.models)
-        open_calls = _OpenCalls(asked)
+        asked, answered = calls_of(self.models)
+        open_calls = OpenCalls(asked)
         timed: list[tuple[int, JSON]] = []
 
         def add(at: int, step: Any, *without: str) -> None:
@@ -222,6 +239,7 @@ class _Turn:
                 else asked_call[1]["arguments"]
             )
             result = one.result if one.result is not UNSET else answered.get(asked_id, UNSET)
+            arguments, result = (UNSET if self._is_cut(part) else part for part in (arguments, result))
             call_id = one.call_id or asked_id or span.span_id
             unknown += arguments is UNSET
             unanswered += result is UNSET and not one.failed
@@ -316,41 +334,6 @@ def _joined(turns: Sequence[list[Message]]) -> list[Message]:
         else:
             found += messages
     return found
-
-
-def _calls_of(models: Sequence[Facts]) -> tuple[dict[str, tuple[int, JSON]], dict[str, Any]]:
-    """The tool calls that models asked for, by id, with the time; and the results that later calls show."""
-    asked: dict[str, tuple[int, JSON]] = {}
-    answered: dict[str, Any] = {}
-    for one in models:
-        for output in one.outputs:
-            for call in output.get("tool_calls", ()):
-                if isinstance(call.get("id"), str):
-                    asked.setdefault(call["id"], (one.span.end, call))
-        for given in one.inputs:
-            if given["role"] == "tool" and "tool_call_id" in given:
-                answered.setdefault(given["tool_call_id"], given["content"])
-    return asked, answered
-
-
-class _OpenCalls:
-    """The tool calls that models asked for and that no tool span without an id of its own has answered."""
-
-    def __init__(self, asked: dict[str, tuple[int, JSON]]) -> None:
-        self._asked = asked
-        self._ids: dict[
-            tuple[str, bytes], deque[str]
-        ] = {}  # by tool and arguments, those asked for first in front
-        for call_id, (_, call) in asked.items():
-            for arguments in (b"", _encode(call["arguments"])):
-                self._ids.setdefault((call["name"], arguments), deque()).append(call_id)
-
-    def take(self, facts: Facts, tool: str) -> str:
-        """The id of the first call before a tool span, with its arguments if it has some; empty if there is none."""
-        ids = self._ids.get((tool, b"" if facts.arguments is UNSET else _encode(facts.arguments)), deque())
-        while ids and ids[0] not in self._asked:  # a span has answered it
-            ids.popleft()
-        return ids[0] if ids and self._asked[ids[0]][0] <= facts.span.start + SKEW else ""
 
 
 def _inputs(arguments: Any) -> JSON:

@@ -17,6 +17,7 @@ from assay.ports import Limits
 from support.documents import DOCS
 from support.interchange.promptfoo_samples import (
     FILES,
+    OF_METADATA,
     TYPES,
     VERDICTS,
     WEIGHTED,
@@ -56,6 +57,23 @@ def test_a_check_says_what_the_assertion_says(type, more, output, passes):
     assert (len(checks), judges, report.not_carried) == (1, [], [])
     result = assay.evaluate_sync([{"id": "a", "input": "?"}], [{"value": output}], checks)
     assert result.results[0].check_results[0].results["passed"] is passes
+
+
+@pytest.mark.parametrize(("type", "more", "passes"), OF_METADATA)
+def test_a_check_of_what_a_provider_says_answers_as_the_assertion(tmp_path, type, more, passes):
+    row = result_row(0, 0, response={"output": "Paris", "finishReason": "stop"})
+    row["testCase"]["assert"] = [{"type": type, **more}]
+    write(tmp_path, {"out.jsonl": json.dumps(row)})
+    (one,), report = imported(str(tmp_path / "out.jsonl"))
+    assert report.not_carried == []
+    result = assay.evaluate_sync([one.case], [one.output], one.checks)
+    assert result.results[0].check_results[0].results["passed"] is passes
+
+
+def test_every_type_that_is_carried_exactly_is_tested_with_and_without_not():
+    exact = {name for name, row in ASSERTIONS.items() if row.how == "exactly"}
+    tested = {one[0] for one in (*VERDICTS, *OF_METADATA)}
+    assert exact | {f"not-{name}" for name in exact} <= tested
 
 
 @pytest.mark.parametrize(("test", "score", "passes"), WEIGHTED)

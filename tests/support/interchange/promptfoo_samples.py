@@ -30,6 +30,8 @@ VERDICTS = [  # the type, its other members, the output, whether it passes
     ("not-contains-any", {"value": ["x", "b"]}, "abc", False),
     ("not-contains-any", {"value": ["x", "y"]}, "abc", True),
     ("icontains-any", {"value": ["X", "B"]}, "abc", True),
+    ("not-icontains-any", {"value": ["X", "B"]}, "abc", False),
+    ("not-icontains-any", {"value": ["X", "Y"]}, "abc", True),
     ("starts-with", {"value": "Pa."}, "Pa.ris", True),
     ("starts-with", {"value": "Pa."}, "Paris", False),
     ("not-starts-with", {"value": "Pa"}, "The Paris", True),
@@ -62,6 +64,20 @@ VERDICTS = [  # the type, its other members, the output, whether it passes
     ("not-is-json", {"value": SCHEMA}, '{"a": 1}', False),
     ("not-levenshtein", {"value": "Paris", "threshold": 2}, "London", True),
     ("not-levenshtein", {"value": "Paris", "threshold": 2}, "Pari", False),
+]
+OF_METADATA = [  # what a provider says beside the output: latency, cost, reason to finish
+    ("cost", {"threshold": 0.01}, True),
+    ("cost", {"threshold": 0.009}, False),
+    ("not-cost", {"threshold": 0.01}, False),
+    ("not-cost", {"threshold": 0.009}, True),
+    ("latency", {"threshold": 27}, True),
+    ("latency", {"threshold": 26}, False),
+    ("not-latency", {"threshold": 27}, False),
+    ("not-latency", {"threshold": 26}, True),
+    ("finish-reason", {"value": "STOP"}, True),
+    ("finish-reason", {"value": "length"}, False),
+    ("not-finish-reason", {"value": "stop"}, False),
+    ("not-finish-reason", {"value": "length"}, True),
 ]
 A, B, Z = ({"type": "contains", "value": letter} for letter in "abz")
 NEAR = {"type": "levenshtein", "value": "abd", "threshold": 1}

@@ -26,6 +26,7 @@ from assay.fep.planning.scorer import read_result
 from assay.host import parts
 from assay.ports import CLOSED, LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
+from assay.ports.batches import BatchOptions
 from assay.ports.config import SafetyPolicy
 from assay.protocol.agent_evals import AgentEvalSuite, EvalSummary
 from assay.protocol.agents import ModelClass
@@ -63,18 +64,20 @@ async def open_evals(
     modules: Iterable[str] = (),
     policy: SafetyPolicy | None = None,
     spans: SpanReceiver | None = None,
+    batch: BatchOptions | None = None,
 ) -> AsyncGenerator[EvalRuntime]:
     """
     Agent evals for the library and the command, with the provided agents and those of the settings.
 
     It adopts no run of another process.
 
-    `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module` names
-    them. `policy` replaces `[safety]` of the settings. `spans` receives the spans of the agents.
+    `checks` are put to every task beside the scorecard. `modules` are checks of the operator, as `--check-module`
+    names them. `policy` replaces `[safety]` of the settings. `spans` receives the spans of the agents. With `batch`,
+    judges are asked in batches.
     """
     from assay.backends.agents.spec import AgentOverlay  # deferred import
 
-    deps = parts.services(settings, cache=cache)
+    deps = parts.services(settings, cache=cache, batch=batch)
     overlay = AgentOverlay(extra_agents, parts.agents(settings, deps.providers))
     available = parts.registry(settings, modules)
     plan = None if checks is None else plan_checks(checks, available, deps)

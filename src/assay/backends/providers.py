@@ -31,6 +31,7 @@ from assay.ports import (
     Model,
     Provider,
 )
+from assay.ports.batches import BatchOptions
 from assay.ports.telemetry import telemetry
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
@@ -54,10 +55,13 @@ class ConfiguredProviders:
         environment: Mapping[str, str] | None = None,
         policy: ProviderPolicy | None = None,
         cache: DiskCache | None = None,
+        batch: BatchOptions | None = None,
     ) -> None:
+        """`batch`: requests that may wait go into batches."""
         self.known = {OFFLINE.name: OFFLINE, **providers}
         self.models = dict(models or {})
         self._environment, self._policy, self._cache = environment or {}, policy or ProviderPolicy(), cache
+        self._batch = batch
         self._choices: dict[tuple[str, bytes], Any] = {}
         self._lines: dict[Provider, ProviderClient] = {}
         self._models: dict[Provider, Model] = {}
@@ -232,7 +236,13 @@ class ConfiguredProviders:
 
     def _remote_model(self, provider: Provider) -> Model:
         line = self._line(provider)
-        return AnthropicModel(line) if provider.kind == "anthropic" else OpenAICompatibleModel(line)
+        anthropic = provider.kind == "anthropic"
+        model = AnthropicModel(line) if anthropic else OpenAICompatibleModel(line)
+        if self._batch is None:
+            return model
+        from assay.backends.models.batches.open import batched  # deferred import: few runs use batches
+
+        return batched(model, provider, self._batch)
 
     def _embedder(self, provider: Provider) -> Embedder:
         embedder = self._embedders.get(provider)

@@ -34,6 +34,7 @@ All errors.
         ├── PathFault            jsonpath_error
         ├── ValueFault           validation_error
         ├── TimeFault            timeout_error, recoverable
+        ├── CostReached          unknown_error; the cost limit leaves nothing for the call
         └── ForeignFault         unknown_error
             └── NotMeasured      raised by an agent that could not do its task
 
@@ -49,15 +50,13 @@ All errors.
                                               code in a thread: its exception goes to the caller
     backends/models/*, backends/embedders/*   a provider, a cache on disk
     backends/agents/*, backends/agents/*/*, backends/tools/*    an agent, a framework, a tool, an MCP server
-    backends/stores/*, backends/stores/*/*, backends/engines/dbos/*
-                                              a database and its driver; a unit of work on a worker
+    backends/stores/*, backends/stores/*/*, backends/engines/dbos/*    a database and its driver; a unit of work
     backends/otel.py                          a traced block: recorded and raised again
     concurrency/event_loop.py                 a background task: its crash is logged and counted
     runs/conductor.py                         a kind of run: its bug ends only its own run
     cli/evaluate/inputs_outputs.py            anything: results are written first, then it is raised again
     cli/main.py                               a bug in assay: reported in one line, without a traceback
-    serve/web/handler.py, serve/grpc/handler.py
-                                              a bug in assay: answered with the request id, without a traceback
+    serve/web/handler.py, serve/grpc/handler.py    a bug in assay: answered with the request id, without a traceback
     checks/describe.py                        the fields of a check that have no schema
 """
 
@@ -66,6 +65,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple
 
+from assay.errors.faults import CostReached as CostReached
 from assay.errors.faults import ErrorType as ErrorType
 from assay.errors.faults import Fault as Fault
 from assay.errors.faults import ForeignFault as ForeignFault

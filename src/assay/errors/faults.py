@@ -42,6 +42,13 @@ class ForeignFault(Fault):
         super().__init__(message)
 
 
+class CostReached(Fault):
+    """A call that was not made, because what is under way may use up the cost limit of the run."""
+
+    def __init__(self) -> None:
+        super().__init__("the cost limit of the run leaves nothing for this call")
+
+
 class NotMeasured(ForeignFault):
     """
     An agent could not be called, through no fault of its own. Its task has no score (FEP-48).

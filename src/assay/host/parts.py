@@ -18,6 +18,7 @@ from assay.concurrency.workers import pool
 from assay.extras import missing_extra, require
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, PackAgents, ToolBox
+from assay.ports.batches import BatchOptions
 from assay.ports.config import SafetyPolicy, VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.telemetry import Tracer
@@ -54,13 +55,19 @@ def verdict_receivers(settings: Settings) -> "dict[str, dict[str, VerdictReceive
     return from_settings.verdict_receivers(settings.traces, os.environ)
 
 
-def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache: bool = False) -> Services:
+def services(
+    settings: Settings,
+    policy: ProviderPolicy | None = None,
+    *,
+    cache: bool = False,
+    batch: BatchOptions | None = None,
+) -> Services:
     """The services of one run. `policy.seconds` bounds a check; without a policy the settings do."""
     policy = policy or ProviderPolicy(seconds=settings.limits.check_seconds)
     pool.resize(settings.worker_processes)
     return Services(
         limits=settings.limits,
-        providers=LazyProviders(lambda: providers(settings, policy, cache=cache)),
+        providers=LazyProviders(lambda: providers(settings, policy, cache=cache, batch=batch)),
         repeats=RepeatCounter() if cache else None,
         allow_python_code=settings.allow_python_code,
         persists_requests=not policy.trusted,
@@ -68,7 +75,12 @@ def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache:
 
 
 def providers(
-    settings: Settings, policy: ProviderPolicy, *, cache: bool = False, environment: Environment = None
+    settings: Settings,
+    policy: ProviderPolicy,
+    *,
+    cache: bool = False,
+    environment: Environment = None,
+    batch: BatchOptions | None = None,
 ) -> Providers:
     """The providers of the settings; keys in the environment add `openai` and `anthropic`."""
     from assay.backends.models.cached import DiskCache  # deferred import
@@ -86,7 +98,7 @@ def providers(
         configured.setdefault("anthropic", anthropic)
     disk = DiskCache(Path(settings.home) / "cache") if cache else None
     return ConfiguredProviders(
-        configured, settings.models, environment=environment, policy=policy, cache=disk
+        configured, settings.models, environment=environment, policy=policy, cache=disk, batch=batch
     )
 
 

@@ -58,6 +58,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_retries: Annotated[int, msgspec.Meta(ge=0)] = 3  # after the first attempt
     max_concurrency: Annotated[int, msgspec.Meta(ge=1)] = 64
     requests_per_minute: Positive | None = None
+    batch_poll: Positive = 30.0  # seconds between two looks at a batch
+    batch_requests: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 10_000  # of one batch
     structured: bool = (
         True  # False: the endpoint does not support `response_format`; the schema goes into the prompt
     )

@@ -42,6 +42,7 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
     tools: tuple[ToolSpec, ...] = ()  # that it may call
     timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
+    may_wait: bool = False  # the answer may come hours later: a batch may ask
     check_version: str = ""
     repeat: int = 0
     accepts: "Callable[[Completion], bool] | None" = (
@@ -77,6 +78,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     attempts: int = 1
     cached: bool = False
+    batch: bool = False  # answered in a batch
 
 
 class Embeddings(msgspec.Struct, frozen=True, kw_only=True):

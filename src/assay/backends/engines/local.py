@@ -2,10 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
+from assay.concurrency.parking import parking
 from assay.ports.kinds import Perform, watched
+
+MAX_RUNNING = 10_000  # units at once, with those that wait for hours
 
 
 class LocalEngine:
@@ -21,8 +25,12 @@ class LocalEngine:
         """`elsewhere`: `perform` only waits for other processes, which execute the units."""
         self._perform, self._concurrency = perform if elsewhere else watched(perform), concurrency
 
+    def _has_place(self, running: int, parked: int, results: int) -> bool:
+        return max(running - parked, results) < self._concurrency and running < MAX_RUNNING
+
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         running: set[asyncio.Task[bytes]] = set()
+        places = _Places()
         results: deque[asyncio.Task[bytes]] = deque()
         news = asyncio.Event()
         drawing: asyncio.Task[bytes | None] | None = None
@@ -35,7 +43,7 @@ class LocalEngine:
 
         try:
             while more or running or results:
-                if more and drawing is None and max(len(running), len(results)) < self._concurrency:
+                if more and drawing is None and self._has_place(len(running), places.parked, len(results)):
                     drawing = asyncio.create_task(_next(units))
                     drawing.add_done_callback(lambda _: news.set())
                     await asyncio.sleep(0)  # most units are there at once
@@ -44,7 +52,7 @@ class LocalEngine:
                     if unit is None:
                         more = False
                     else:
-                        begun = asyncio.ensure_future(self._perform(work, unit))
+                        begun = asyncio.ensure_future(places.run(partial(self._perform, work, unit), news))
                         running.add(begun)
                         begun.add_done_callback(end)
                 elif results:
@@ -54,6 +62,28 @@ class LocalEngine:
                 news.clear()
         finally:
             await _cancel({*running, *results} | ({drawing} if drawing else set()))
+
+
+class _Places:
+    """Counts the units that wait for hours: meanwhile others take their places."""
+
+    def __init__(self) -> None:
+        self.parked = 0
+
+    async def run(self, perform: Callable[[], Awaitable[bytes]], news: asyncio.Event) -> bytes:
+        depth = 0
+
+        def change(by: int) -> None:
+            nonlocal depth
+            before, depth = depth, depth + by
+            self.parked += (depth > 0) - (before > 0)
+            news.set()
+
+        parking.set(change)
+        try:
+            return await perform()
+        finally:
+            self.parked -= depth > 0
 
 
 async def _next(units: AsyncIterator[bytes]) -> bytes | None:

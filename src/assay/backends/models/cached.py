@@ -17,7 +17,12 @@ from assay.ports import Completion, CompletionRequest, Message, Model, Provider
 log = logging.getLogger(__name__)
 
 FORMAT = 1  # of an entry; another number is another key
-NO_PART = {"timeout", "accepts", "tools"}  # of an Ask that change no answer; tools only where there are some
+NO_PART = {
+    "timeout",
+    "accepts",
+    "tools",
+    "may_wait",
+}  # of an Ask that change no answer; tools only where there are some
 T = TypeVar("T")
 
 

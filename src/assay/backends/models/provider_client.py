@@ -5,8 +5,9 @@ import itertools
 import logging
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from assay.backends.models.provider_faults import (
     unwrap_error,
 )
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate
-from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport
+from assay.backends.models.transport import JSON_TYPE, HttpAnswer, Outcome, TimedOut, Transport
 from assay.extras import require
 from assay.ports import Provider
 
@@ -70,13 +71,24 @@ class ProviderClient:
         self._tickets = itertools.count()
         self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
 
-    async def post(self, path: str, body: bytes, *, timeout: float | None = None) -> ProviderResponse:
+    async def get(self, path: str) -> ProviderResponse:
+        return await self.post(path, None)
+
+    async def post(
+        self,
+        path: str,
+        body: bytes | None,
+        *,
+        timeout: float | None = None,
+        content_type: str = JSON_TYPE,
+        repeatable: bool = True,
+    ) -> ProviderResponse:
         """
         Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
 
         Two clocks: `queue_timeout` runs in line, before the first attempt and after every 429; the deadline runs
         elsewhere. A retry keeps its ticket, so it goes before later calls. Raises TimeFault, ForeignFault or its
-        subclass Rejected.
+        subclass Rejected. A request that is not `repeatable` is sent again only after a 429.
         """
         loop = asyncio.get_running_loop()
         gate, transport = self._state(loop)
@@ -85,15 +97,17 @@ class ProviderClient:
         started = loop.time()
         in_line = 0.0  # since then
         end = started + (self.provider.deadline if timeout is None else timeout)
+        send = partial(transport.send, path, body, content_type=content_type)
         for attempt in itertools.count(1):
-            outcome, wait = await self._attempt(gate, transport, path, body, attempt, end)
+            outcome, wait = await self._attempt(gate, send, attempt, end, lines=body is None)
             now = loop.time()
             seconds = now - started - in_line
             if isinstance(outcome, HttpAnswer) and outcome.ok:
                 return ProviderResponse(outcome.body, seconds, attempt)
             throttled = throttles(outcome)
             room = patience if throttled else end - now
-            if attempt > self.provider.max_retries or wait >= room:
+            final = not (repeatable or throttled) or attempt > self.provider.max_retries
+            if final or wait >= room:
                 raise fault(self.provider, self._key, outcome, attempts=attempt, seconds=seconds)
             log.info(
                 "provider %s, attempt %d: %s; next attempt in %.2f s",
@@ -136,13 +150,23 @@ class ProviderClient:
         return state
 
     async def _attempt(
-        self, gate: AdaptiveLimiter, transport: Transport, path: str, body: bytes, attempt: int, end: float
+        self,
+        gate: AdaptiveLimiter,
+        send: Callable[[], Awaitable[Outcome]],
+        attempt: int,
+        end: float,
+        *,
+        lines: bool,
     ) -> tuple[Outcome, float]:
-        """The outcome, and the wait before another attempt. The limiter adapts before its slot is released."""
+        """
+        The outcome, and the wait before another attempt. The limiter adapts before its slot is released.
+
+        `lines`: a file whose lines may have errors of their own.
+        """
         loop = asyncio.get_running_loop()
         sent = loop.time()
         try:
-            outcome = await self._try(transport, path, body, limit=min(self.provider.timeout, end - sent))
+            outcome = await self._try(send, limit=min(self.provider.timeout, end - sent), lines=lines)
             wait = self._wait(outcome, attempt)
             if throttles(outcome):  # a wait beyond the queue timeout does not close the gate
                 short = wait < self.provider.queue_timeout
@@ -153,13 +177,13 @@ class ProviderClient:
             gate.leave()
         return outcome, wait
 
-    async def _try(self, transport: Transport, path: str, body: bytes, *, limit: float) -> Outcome:
+    async def _try(self, send: Callable[[], Awaitable[Outcome]], *, limit: float, lines: bool) -> Outcome:
         try:
             async with asyncio.timeout(limit):
-                outcome = await transport.send(path, body)
+                outcome = await send()
         except TimeoutError:
             return TimedOut(limit)
-        return unwrap_error(outcome) if isinstance(outcome, HttpAnswer) else outcome
+        return unwrap_error(outcome) if isinstance(outcome, HttpAnswer) and not lines else outcome
 
     def _wait(self, outcome: Outcome, attempt: int) -> float:
         """Seconds until the next attempt; infinite: do not retry."""

@@ -14,6 +14,9 @@ ANTHROPIC = "https://api.anthropic.com/v1"
 ANTHROPIC_VERSION = "2023-06-01"  # of the protocol
 
 
+JSON_TYPE = "application/json"
+
+
 class HttpAnswer(msgspec.Struct, frozen=True):
     """The provider's answer, with any status. Its headers are found by their names in lower case."""
 
@@ -50,7 +53,9 @@ Outcome = HttpAnswer | ConnectionLost | TimedOut | TooLargeReply
 class Transport(Protocol):
     """One pool of connections to one provider, on one event loop."""
 
-    async def send(self, path: str, body: bytes) -> Outcome: ...
+    async def send(self, path: str, body: bytes | None, *, content_type: str = JSON_TYPE) -> Outcome:
+        """Post a body; without one, get."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -12,6 +12,7 @@ from aiohttp.tracing import Trace
 from yarl import URL
 
 from assay.backends.models.transport import (
+    JSON_TYPE,
     ConnectionLost,
     HttpAnswer,
     Outcome,
@@ -58,8 +59,8 @@ class AiohttpTransport:
         self._urls: dict[str, URL] = {}  # parsed once: there are two of them
         headers = {
             "User-Agent": "assay",
-            "Content-Type": "application/json",
-            "Accept": "application/json",
+            "Content-Type": JSON_TYPE,
+            "Accept": JSON_TYPE,
             "Accept-Encoding": "identity",
             **credentials(provider),
         }
@@ -76,12 +77,18 @@ class AiohttpTransport:
             max_headers=MOST_FIELDS,
         )
 
-    async def send(self, path: str, body: bytes) -> Outcome:
+    async def send(self, path: str, body: bytes | None, *, content_type: str = JSON_TYPE) -> Outcome:
         # aiohttp warns of long bytes, but not of a file
-        data = body if len(body) < LONG else io.BytesIO(body)
+        data = body if body is None or len(body) < LONG else io.BytesIO(body)
+        method = "GET" if body is None else "POST"
+        headers = None if content_type == JSON_TYPE else {"Content-Type": content_type}
         try:
-            url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path))
-            async with self._session.post(url, data=data, allow_redirects=False) as response:
+            url = self._urls.get(path) or URL(self._base + path)
+            if len(self._urls) < 10:  # the few of single calls; those of batches have ids
+                self._urls[path] = url
+            async with self._session.request(
+                method, url, data=data, headers=headers, allow_redirects=False
+            ) as response:
                 parts: list[bytes] = []
                 size = 0
                 while part := await response.content.readany():

@@ -76,6 +76,7 @@ class LlmJudge(Checker):
             messages=(self._message(),),
             schema=schema,
             check_version=self.version,
+            may_wait=True,
             repeat=self._repeat(services),
             accepts=partial(self._accepts, reasoning_added=schema is not self.response_format),
         )
@@ -99,6 +100,7 @@ class LlmJudge(Checker):
                 messages=(self._message(),),
                 schema=shuffled(schema, panel, self.prompt, at),
                 check_version=self.version,
+                may_wait=True,
                 repeat=repeat * panel.size + before,
                 accepts=partial(self._accepts, reasoning_added=schema is not self.response_format),
             )
@@ -145,7 +147,7 @@ class LlmJudge(Checker):
         response, own, problem = self._read(reply, reasoning_added=reasoning_added)
         if problem is None:
             return response, own
-        left = None if request.timeout is None else request.timeout - usage.seconds
+        left = None if request.timeout is None else request.timeout - usage.spent_seconds
         if left is not None and left <= 0:
             raise TimeFault(f"the judge's answer {problem}, and there is no time left to repair it")
         again = msgspec.structs.replace(

@@ -45,6 +45,11 @@ class ModelUsage:
     def seconds(self) -> float:
         return sum(reply.seconds for reply in self._replies)
 
+    @property
+    def spent_seconds(self) -> float:
+        """The seconds that count against a limit. The time in a batch does not."""
+        return sum(reply.seconds for reply in self._replies if not reply.batch)
+
     def metadata(self) -> dict[str, Any]:
         replies, last = self._replies, self._replies[-1]
         input_tokens = _sum([reply.input_tokens for reply in replies])
@@ -64,6 +69,7 @@ class ModelUsage:
             "structured": last.structured,
             "cached": all(reply.cached for reply in replies),
         }
+        metadata |= {"batch": True} if any(reply.batch for reply in replies) else {}
         metadata |= {"saved_usd": _sum([reply.saved_usd for reply in replies])} if metadata["cached"] else {}
         return metadata | ({"repaired": True} if len(replies) > self._calls else {})
 

@@ -31,6 +31,7 @@ from assay.cli.agent_evals.run_setup import (
 from assay.cli.agent_evals.run_spans import agent_spec, open_spans, validate_traces
 from assay.cli.agent_evals.run_until import until_of, validate_run_until
 from assay.cli.agent_evals.selection import choose_tasks
+from assay.cli.console.batches import batch_options
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
 from assay.cli.console.only import NothingToRun
@@ -87,6 +88,10 @@ def _validate(options: RunOptions) -> None:
         used = "--checks" if options.checks is not None else "--check-module"
         raise UsageError(
             f"{used} and --server: expected one of them, got both; with --server use a suite alone"
+        )
+    if options.batch and options.server is not None:
+        raise UsageError(
+            "--batch and --server: expected one of them, got both; another host makes single calls"
         )
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
@@ -173,7 +178,16 @@ async def _open_evals(
     try:
         policy = None if options.policy is None else read_policy(options.policy)
         async with open_evals(
-            settings, store, provided, checks=checks, modules=options.modules, policy=policy, spans=spans
+            settings,
+            store,
+            provided,
+            checks=checks,
+            modules=options.modules,
+            policy=policy,
+            spans=spans,
+            batch=batch_options(
+                settings, batch=options.batch, hours=options.batch_hours, max_cost=options.max_cost
+            ),
         ) as evals:
             plan = evals.service.dependencies.checks
             if options.checks is not None and plan is not None:

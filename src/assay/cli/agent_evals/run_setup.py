@@ -277,6 +277,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     concurrency: int | None = None
     timeout: float | None = None
     max_cost: float | None = None
+    batch: bool = False
+    batch_hours: float | None = None
     resume: str | None = None
     tags: tuple[str, ...] = ()
     any_agent: bool = False

@@ -9,6 +9,8 @@ from assay.cli.agent_evals.judge_verbs import judge as judge
 from assay.cli.agent_evals.suite_verbs import suite as suite
 from assay.cli.console.options import (
     RUN_HELP,
+    Batch,
+    BatchHours,
     CheckModules,
     KeyFile,
     RunName,
@@ -235,6 +237,8 @@ def run(
             help="Start no more tasks once judges and the agent have cost this much.", metavar="USD"
         ),
     ] = None,
+    batch: Batch = False,
+    batch_hours: BatchHours = None,
     resume: Annotated[
         str | None,
         typer.Option(help="Complete a run that was interrupted or has unmeasured tasks.", metavar="RUN"),
@@ -312,6 +316,8 @@ def run(
         concurrency=concurrency,
         timeout=timeout,
         max_cost=max_cost,
+        batch=batch,
+        batch_hours=batch_hours,
         resume=resume,
         tags=(*(tag or ()), *(() if name is None else (name_tag(name, "--name"),))),
         any_agent=any_agent,

@@ -11,14 +11,14 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Agent": "--agent --trials --timeout --max-cost",
         "Decide": "--min-pass-rate --baseline --until --margin --seed --by --standardize-by --k --allow-errors",
         "Output": "--output --save --name --tag --to --experiment --no-resolved-arguments --timings --verbose --json",
-        "Speed": "--concurrency --jobs --cache --resume --fail-fast",
+        "Speed": "--concurrency --jobs --cache --batch --batch-hours --resume --fail-fast",
     },
     "run": {
         "Input": "--mode --only --limit --fixtures --checks --check-module",
         "Agent": "--agent --any-agent --traces --traces-port --model --trials --timeout --max-cost",
         "Decide": "--judge --baseline --force --until --min-pass-rate --margin --seed --k --policy --max-attack-success",
         "Output": "--output --record --name --tag --verbose --json",
-        "Speed": "--concurrency --resume",
+        "Speed": "--concurrency --batch --batch-hours --resume",
         "Network": "--server --key-file",
     },
     "verify": {

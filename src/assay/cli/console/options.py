@@ -42,6 +42,17 @@ SendTo = Annotated[
         metavar="WHERE",
     ),
 ]
+Batch = Annotated[
+    bool,
+    typer.Option(
+        "--batch",
+        help="Let providers answer judges in batches: at half price, within hours instead of seconds.",
+    ),
+]
+BatchHours = Annotated[
+    float | None,
+    typer.Option(help="With --batch: after H hours ask one by one what is not answered.", metavar="H", min=0),
+]
 CheckModules = Annotated[
     list[str] | None,
     typer.Option(help="Your own check, as module:Class or module:function (repeatable).", metavar="M"),

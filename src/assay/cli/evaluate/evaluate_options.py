@@ -43,6 +43,8 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     fail_fast: bool = False
     max_cost: float | None = None
     cache: bool = False
+    batch: bool = False
+    batch_hours: float | None = None
     until: str | None = None
     margin: float | None = None
     seed: int = 0  # of the order of --until

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry, function_checks
 from assay.checks.runner import ResultOptions
+from assay.cli.console.batches import WINDOW as BATCH_WINDOW
+from assay.cli.console.batches import batch_options
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import ProgressLine, stdout_to_stderr
 from assay.cli.evaluate.bars import read_bars, slice_sink, with_check_names
@@ -19,7 +21,7 @@ from assay.cli.evaluate.table_input import require_expected
 from assay.cli.evaluate.until_options import validate_until
 from assay.cli.render.repeats import validate_ks
 from assay.errors import InvalidRequest, RunTimeout, UsageError
-from assay.fep.execution.execute import Execution, ExecutionOptions
+from assay.fep.execution.execute import WINDOW, Execution, ExecutionOptions
 from assay.fep.outputs.failing_cases import FailingCases
 from assay.fep.outputs.sinks import Sink
 from assay.fep.planning.plan import Plan, ProblemCollector
@@ -64,8 +66,14 @@ class Evaluation:
         bars = read_bars(options.bars, options.by)
         validate_until(options, bars.overall, other_bars=any(one.target for one in bars.bars))
         self.check_seconds = options.timeout or self.settings.limits.check_seconds
+        self._batch = batch_options(
+            self.settings, batch=options.batch, hours=options.batch_hours, max_cost=options.max_cost
+        )
         self.services = parts.services(
-            self.settings, ProviderPolicy(seconds=self.check_seconds), cache=options.cache
+            self.settings,
+            ProviderPolicy(seconds=self.check_seconds),
+            cache=options.cache,
+            batch=self._batch,
         )
         self.bad_lines = BadLines()
         self.inputs = open_inputs(options, self.settings, self.bad_lines)
@@ -148,6 +156,9 @@ class Evaluation:
     def score(self, contexts: Iterator[Context]) -> None:
         """Score cases in this process and write their results in order; on an event loop only if a case needs one."""
         options, first = self.options, self.tally.cases
+        if self._batch is not None:  # what an interrupted run spent counts
+            budget = self._batch.budget
+            budget.spent = max(budget.spent, self.tally.spending.known_cost_usd)
         execution = Execution(
             self.plan,
             valid_contexts(contexts, self.inputs.source, self.plan, first),
@@ -159,6 +170,7 @@ class Evaluation:
                 fail_fast=options.fail_fast,
                 first=first,
                 max_cost=options.max_cost,
+                window=BATCH_WINDOW if self._batch else WINDOW,
                 deferred=any(isinstance(sink, CaseSink) for sink in self.sinks),
             ),
         )

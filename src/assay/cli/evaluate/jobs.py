@@ -177,6 +177,8 @@ def reason_for_one_process(plan: Plan, inputs: Inputs, options: EvaluateOptions)
         return "--only, --limit and --fail-fast need the cases in order"
     if plan.list_count is not None:
         return "checks listed per case need the cases in order"
+    if options.batch:
+        return "--batch collects the calls of one process"
     if options.max_cost is not None:
         return "--max-cost needs one process that adds up the costs"
     if plan.services.providers is not None and plan.services.providers.remote:

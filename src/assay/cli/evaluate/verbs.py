@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import AsJson, CheckModules, RunName, RunTags, SendTo
+from assay.cli.console.options import AsJson, Batch, BatchHours, CheckModules, RunName, RunTags, SendTo
 
 
 def evaluate(
@@ -161,6 +161,8 @@ def evaluate(
         bool,
         typer.Option("--cache", help="Store answers of judges and embeddings, and use them again."),
     ] = False,
+    batch: Batch = False,
+    batch_hours: BatchHours = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -226,6 +228,8 @@ def evaluate(
         fail_fast=fail_fast,
         max_cost=max_cost,
         cache=cache,
+        batch=batch,
+        batch_hours=batch_hours,
         jobs=jobs,
         resume=resume,
         save=save or name is not None or bool(to or tag),

@@ -38,6 +38,7 @@ class ExecutionOptions(NamedTuple):
         False  # when cancelled or over budget, mark the remaining cases as `skip` instead of raising
     )
     max_cost: float | None = None  # US dollars, including what the tally already holds
+    window: int = WINDOW  # open cases behind a slow one
     deferred: bool = False  # yield cases of compiled checks without their bytes, as CompiledCase
 
 

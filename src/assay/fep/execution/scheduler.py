@@ -5,6 +5,7 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from assay.checks.arguments import BoundCheck
@@ -14,9 +15,10 @@ from assay.checks.runner import PreparedCheck, call, fault_of, prepare
 from assay.checks.worker_tasks import WorkerTask
 from assay.concurrency import threads
 from assay.concurrency.foreign_code import LoopBlocked, LoopWatchdog, detach_task, in_check
+from assay.concurrency.parking import parking
 from assay.concurrency.threads import CheckThreads, too_many_abandoned
 from assay.concurrency.workers.process_pool import Pool
-from assay.errors import Fault, ForeignFault, MalformedPath, TimeFault
+from assay.errors import CostReached, Fault, ForeignFault, MalformedPath, TimeFault
 from assay.fep.execution.execute import Execution
 from assay.fep.execution.isolation import isolated_task
 from assay.fep.planning.scorer import OpenCase, waits
@@ -41,7 +43,7 @@ def resolves_inline(bound: BoundCheck, size: int) -> bool:
 class CheckTask:
     """One check of an open case."""
 
-    __slots__ = ("case", "expired", "index", "prepared", "start_time", "task", "timer")
+    __slots__ = ("case", "expired", "index", "parked", "prepared", "start_time", "task", "timer")
 
     def __init__(self, case: OpenCase, index: int) -> None:
         self.case, self.index = case, index
@@ -49,6 +51,7 @@ class CheckTask:
         self.task: asyncio.Task[Any] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.expired = False
+        self.parked = 0  # its calls that wait for hours
         self.start_time = 0.0
 
 
@@ -65,6 +68,8 @@ class CheckScheduler:
         )
         self._ready: deque[CheckTask] = deque()
         self._running: set[CheckTask] = set()
+        self._parked: set[CheckTask] = set()  # of those that run
+        self._park_outside = parking.get()  # the place of the unit whose cases these are
         self._working: set[CheckTask] = set()
         self._batcher = TaskBatcher()
         self._threads = CheckThreads(options.concurrency, options.seconds)
@@ -162,7 +167,27 @@ class CheckScheduler:
     @property
     def busy(self) -> bool:
         """Whether more cases would only wait."""
-        return len(self._running) >= self._concurrency and len(self._ready) >= self._concurrency
+        return self._slots_used >= self._concurrency and len(self._ready) >= self._concurrency
+
+    @property
+    def _slots_used(self) -> int:
+        return len(self._running) - len(self._parked)
+
+    def _park(self, job: CheckTask, change: int) -> None:
+        """A call of a check begins or ends to wait for hours: meanwhile it has no slot and no deadline."""
+        job.parked += change
+        if self._park_outside is not None:
+            self._park_outside(change)
+        if job.parked and job in self._running:
+            self._parked.add(job)
+            if job.timer is not None:
+                job.timer.cancel()
+            self._fill_slots()
+            self._changed.set()  # more cases may begin
+        else:
+            self._parked.discard(job)
+            if job.timer is not None and job in self._running:
+                job.timer = self._loop.call_later(self._seconds, self._expire, job)
 
     async def progress(self) -> None:
         """Wait until a case has a new result."""
@@ -179,6 +204,7 @@ class CheckScheduler:
             job.case.set_result(job.index, job.case.scorer.skip_check(job.index))
         self._working.clear()
         self._running.clear()
+        self._parked.clear()
         self._ready.clear()
         self._changed.set()
 
@@ -189,7 +215,7 @@ class CheckScheduler:
         self._watchdog.close()
 
     def _fill_slots(self) -> None:
-        while self._ready and len(self._running) < self._concurrency:
+        while self._ready and self._slots_used < self._concurrency:
             job = self._ready.popleft()
             if self._execution.cost_budget.exhausted and not job.case.started:
                 self._skip(job)
@@ -248,6 +274,7 @@ class CheckScheduler:
     async def _answer(self, job: CheckTask, answer: Any) -> Any:
         assert job.prepared is not None
         in_check.set(True)
+        parking.set(partial(self._park, job))
         try:
             result = call(job.prepared, self._services) if answer is None else answer
             return await result if inspect.isawaitable(result) else result
@@ -284,7 +311,7 @@ class CheckScheduler:
 
     def _extend_deadlines(self) -> None:
         """Restart all deadlines: the blocked loop took time from the other checks."""
-        for job in self._running:
+        for job in self._running - self._parked:
             if job.timer is not None:
                 job.timer.cancel()
                 job.timer = self._loop.call_later(self._seconds, self._expire, job)
@@ -295,7 +322,11 @@ class CheckScheduler:
         if inspect.isawaitable(answer):  # a synchronous run that returned an awaitable
             self._await_answer(job, answer)
             return
-        self._finish(job, answer)
+        if isinstance(answer, CostReached) and self._execution.options.max_cost is not None:
+            self._running.discard(job)
+            self._skip(job)
+        else:
+            self._finish(job, answer)
         self._fill_slots()
 
     def _finish(self, job: CheckTask, answer: Any) -> None:

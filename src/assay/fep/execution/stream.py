@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
 from typing import Generic, TypeVar
 
 from assay.errors import BudgetExceeded, Refusal
-from assay.fep.execution.execute import FOLD, WINDOW, Execution
+from assay.fep.execution.execute import FOLD, Execution
 from assay.fep.execution.scheduler import CheckScheduler
 from assay.fep.planning.scorer import OpenCase, ScoredCase
 
@@ -106,7 +106,7 @@ class _CaseWindow:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._window) >= WINDOW or self._window_bytes >= WINDOW_BYTES
+        return len(self._window) >= self._execution.options.window or self._window_bytes >= WINDOW_BYTES
 
     @property
     def _first_done(self) -> bool:

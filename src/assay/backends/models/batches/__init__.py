@@ -1,0 +1,1 @@
+"""Batches of providers: two protocols, and the model that waits for them."""

@@ -1,0 +1,343 @@
+"""Collects the calls of a run into batches of one provider, follows the batches, and answers the calls."""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from assay.backends.models.batches.journal import BatchJournal, OpenBatch, OrphanAnswers
+from assay.backends.models.provider_faults import Rejected
+from assay.concurrency.parking import parked
+from assay.concurrency.threads import run_blocking
+from assay.errors import CostReached, Fault, ForeignFault
+from assay.ports import Provider
+from assay.ports.batches import BatchOptions, BatchProvider, BatchRequest, BatchResponse
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+BATCH_BYTES = 64 * 1024 * 1024  # of the bodies in one batch; both providers take more
+QUIET = 10.0  # seconds without another call until a batch is submitted, if `batch_poll` is not shorter
+ROUNDS = 12  # of quiet that are waited for at most
+CANCEL_SECONDS = 10.0  # for cancelling at the end of a run
+
+
+class SingleCall(Exception):
+    """The batch took longer than the caller wants to wait: the call is to be made by itself."""
+
+
+class _Call:
+    """A call that waits. Its answer is a response, or None if its batch ended without one."""
+
+    def __init__(self, number: int, model: str, body: bytes, digest: str, estimate: float) -> None:
+        self.number = number  # of its arrival: a run writes results in order, and needs the first first
+        self.model, self.body, self.digest, self.estimate = model, body, digest, estimate
+        self.answer: asyncio.Future[BatchResponse | None] = asyncio.get_running_loop().create_future()
+
+    def resolve(self, answer: BatchResponse | Exception | None) -> None:
+        if self.answer.done():
+            return
+        if isinstance(answer, Exception):
+            self.answer.set_exception(answer)
+        else:
+            self.answer.set_result(answer)
+
+
+class _Followed:
+    """A batch that is looked at until it ends. Calls may still join one of a dead process."""
+
+    def __init__(self, batch: OpenBatch, candidates: list[str], waiting: dict[str, _Call] | None) -> None:
+        """`waiting` None: a dead process submitted it."""
+        self.batch, self.candidates, self.waiting = batch, candidates, waiting or {}
+        self.inherited = waiting is None
+        self.answers: Mapping[str, BatchResponse] | Exception | None = None  # once it ended
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        return self.task is not None and self.answers is None
+
+    def join(self, request: str, call: _Call) -> None:
+        if self.answers is None:
+            self.waiting[request] = call
+        else:
+            call.resolve(self.answers if isinstance(self.answers, Exception) else self.answers.get(request))
+
+    def end(self, answers: Mapping[str, BatchResponse] | Exception) -> None:
+        self.answers = answers
+        for request, call in self.waiting.items():
+            call.resolve(answers if isinstance(answers, Exception) else answers.get(request))
+        self.waiting.clear()
+        if not self.inherited:  # nothing joins it later
+            self.answers, self.batch.requests = {}, []
+
+
+class BatchCollector:
+    """
+    The batches of one provider, on one event loop.
+
+    Calls are collected until there are enough, or no more come. What waits is bounded by the window of the run.
+    """
+
+    def __init__(self, backend: BatchProvider, provider: Provider, options: BatchOptions) -> None:
+        self._backend, self._provider, self._options = backend, provider, options
+        self._budget = options.budget
+        whose = f"{provider.name}\0{provider.kind}\0{provider.base_url}"
+        self._salt = whose.encode(errors="surrogatepass")
+        self._journal = BatchJournal(Path(options.folder), hashlib.sha256(self._salt).hexdigest()[:16])
+        self._pending: deque[_Call] = deque()
+        self._followed: dict[str, _Followed] = {}
+        self._orphans = OrphanAnswers(())
+        self._arrivals = self._unanswered = 0
+        self._full, self._settled = asyncio.Event(), asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._submitting: set[asyncio.Task[None]] = set()
+        self._collecting: asyncio.Task[None] | None = None
+        self._recovery = asyncio.ensure_future(self._recover())
+
+    async def ask(self, model: str, body: bytes, estimate: float) -> BatchResponse | None:
+        """The answer to one call; None: its batch ended without it. The caller then settles the estimate."""
+        digest = hashlib.sha256(self._salt + body).hexdigest()[:40]
+        self._arrivals += 1
+        call = _Call(self._arrivals, model, body, digest, estimate)
+        self._unanswered += 1
+        with parked():
+            await asyncio.shield(self._recovery)
+            if (orphan := self._orphans.take(digest)) is not None:
+                batch, request = orphan
+                self._budget.reserve(estimate)
+                self._followed[batch.name].join(request, call)
+                self._follow(self._followed[batch.name])
+            else:
+                self._pending.append(call)
+                if len(self._pending) >= self._provider.batch_requests:
+                    self._full.set()
+                if self._collecting is None:
+                    self._collecting = self._start(self._collect())
+            try:
+                answer = await call.answer
+            except (
+                CostReached
+            ):  # its case, and those after it, may get no result: the answers stay in the journal
+                raise
+            except (Fault, SingleCall):
+                self._unanswered -= 1
+                raise
+        self._unanswered -= 1
+        return answer
+
+    def settle(self, estimate: float, cost: float) -> None:
+        self._budget.settle(estimate, cost)
+        self._settled.set()
+
+    async def close(self) -> None:
+        """
+        Cancel what the run no longer waits for.
+
+        Batches whose answers may not be in a result stay in the journal: a run that continues takes what they answered.
+        """
+        if self._submitting:  # else a batch would go on that nothing knows
+            await asyncio.wait(self._submitting, timeout=CANCEL_SECONDS)
+        under_way = [one for one in self._followed.values() if one.under_way]
+        for task in (*self._tasks, self._recovery):
+            task.cancel()
+        await asyncio.gather(*self._tasks, self._recovery, return_exceptions=True)
+        for one in under_way:
+            with suppress(Fault, TimeoutError):
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await self._backend.cancel(one.batch.id)
+        if not self._unanswered and not under_way:
+            for one in self._followed.values():
+                if one.answers is not None:
+                    await self._write(one.batch, closed=True)
+        await run_blocking(self._journal.close)
+
+    async def _recover(self) -> None:
+        """Find the batches that dead processes left, also those whose submission they could not record."""
+        known = {batch.id for batch in self._journal.batches}
+        found: list[OpenBatch] = []
+        for batch in self._journal.batches:
+            candidates = [batch.id]
+            if not batch.id:
+                candidates = await self._find(batch, known)
+            if candidates:
+                found.append(batch)
+                self._followed[batch.name] = _Followed(batch, candidates, None)
+            else:
+                await self._write(batch, closed=True)
+        self._orphans = OrphanAnswers(found)
+
+    async def _find(self, batch: OpenBatch, known: set[str]) -> list[str]:
+        """The ids that a batch may have. None: it was not submitted."""
+        try:
+            listed = await self._backend.find(batch.name, count=len(batch.requests), since=batch.at)
+        except Rejected:
+            return []  # it cannot be asked
+        return [one.id for one in listed if one.id not in known]
+
+    async def _collect(self) -> None:
+        """Submit batches until no call waits."""
+        while self._pending:
+            await self._quiet()
+            group = self._next_group()
+            if group:
+                task = self._start(self._submit(group))
+                self._submitting.add(task)
+                task.add_done_callback(self._submitting.discard)
+            elif self._pending and self._budget.reserved:
+                self._settled.clear()
+                await self._settled.wait()
+            else:
+                for call in self._pending:
+                    call.resolve(CostReached())
+                self._pending.clear()
+        self._collecting = None
+
+    async def _quiet(self) -> None:
+        """Wait until enough calls are there, or no more come."""
+        for _ in range(ROUNDS):
+            arrivals = self._arrivals
+            self._full.clear()
+            if len(self._pending) >= self._provider.batch_requests:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), min(QUIET, self._provider.batch_poll))
+            if arrivals == self._arrivals:
+                return
+
+    def _next_group(self) -> list[_Call]:
+        """The next calls of one model that a batch and the money can hold. A call that was given up is left out."""
+        self._pending = deque(sorted(self._pending, key=lambda call: call.number))
+        group: list[_Call] = []
+        others: deque[_Call] = deque()
+        size = 0
+        while self._pending and len(group) < self._provider.batch_requests and size < BATCH_BYTES:
+            call = self._pending.popleft()
+            if call.answer.done():
+                continue
+            if group and call.model != group[0].model:
+                others.append(call)
+                continue
+            if not self._budget.admits(call.estimate):
+                self._pending.appendleft(call)
+                break
+            self._budget.reserve(call.estimate)
+            group.append(call)
+            size += len(call.body)
+        self._pending.extendleft(reversed(others))
+        return group
+
+    async def _submit(self, calls: list[_Call]) -> None:
+        counts: Counter[str] = Counter()
+        waiting: dict[str, _Call] = {}
+        for call in calls:
+            waiting[f"{call.digest}-{counts[call.digest]}"] = call
+            counts[call.digest] += 1
+        name = secrets.token_hex(12)
+        batch = OpenBatch(name=name, requests=list(waiting), at=time.time())
+        followed = self._followed[name] = _Followed(batch, [], waiting)
+        try:
+            await self._write(batch)
+            requests = [BatchRequest(id, call.body) for id, call in waiting.items()]
+            followed.candidates = [await self._submitted(batch, requests)]
+        except Fault as fault:
+            await self._write(batch, closed=True)
+            del self._followed[name]
+            followed.end(fault)
+            return
+        batch.id = followed.candidates[0]
+        await self._write(batch)
+        self._notify(batch, f"has {len(calls)} calls")
+        for call in calls:
+            call.body = b""
+        self._follow(followed)
+
+    async def _submitted(self, batch: OpenBatch, requests: list[BatchRequest]) -> str:
+        """Submit once: if an answer got lost, ask the provider whether it has the batch."""
+        known = {one.batch.id for one in self._followed.values()}
+        for attempt in range(self._provider.max_retries + 1):
+            try:
+                return await self._backend.submit(batch.name, requests)
+            except Fault as fault:
+                if not fault.recoverable or attempt == self._provider.max_retries:
+                    raise
+                log.info("provider %s: a batch may not be submitted: %s", self._provider.name, fault)
+            await asyncio.sleep(self._provider.batch_poll)
+            if found := await self._find(batch, known):
+                return found[0]
+        raise AssertionError("the last attempt returns or raises")
+
+    def _follow(self, followed: _Followed) -> None:
+        if followed.task is None:
+            if followed.inherited and followed.batch.id:
+                self._notify(followed.batch, "was submitted by an earlier run, and is taken over")
+            followed.task = self._start(self._watch(followed))
+
+    async def _watch(self, followed: _Followed) -> None:
+        """Look at a batch until it ends, and answer its calls. Of several candidates, the one that has its requests."""
+        wanted = set(followed.batch.requests)
+        late = False
+        answers: Mapping[str, BatchResponse] = {}
+        try:
+            for id in followed.candidates:
+                late = await self._until_ended(followed, id) or late
+                answers = await self._patient(lambda id=id: self._backend.responses(id))
+                if wanted & answers.keys():
+                    break
+        except Fault as fault:
+            followed.end(fault)
+            return
+        if late:
+            for request, call in list(followed.waiting.items()):
+                if request not in answers:
+                    call.resolve(SingleCall())
+        unanswered = len(followed.waiting.keys() - answers.keys())
+        self._notify(
+            followed.batch, "ended" + (f"; {unanswered} calls were not answered" if unanswered else "")
+        )
+        followed.end(answers)
+
+    async def _until_ended(self, followed: _Followed, id: str) -> bool:
+        """Wait for the end of a batch. Whether it was cancelled because the caller does not want to wait longer."""
+        late = False
+        while True:
+            state = await self._patient(lambda: self._backend.state(id))
+            if state.problem:
+                raise ForeignFault(f"provider {self._provider.name!r} refused a batch: {state.problem}")
+            if state.ended:
+                return late
+            limit = self._options.single_after
+            if limit is not None and not late and time.time() - followed.batch.at >= limit:
+                late = True
+                await self._patient(lambda: self._backend.cancel(id))
+            await asyncio.sleep(self._provider.batch_poll)
+
+    async def _patient(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer: a provider that is away for a while has the batch still."""
+        while True:
+            try:
+                return await ask()
+            except Fault as fault:
+                if not fault.recoverable:
+                    raise
+                log.info("provider %s: a batch cannot be looked at: %s", self._provider.name, fault)
+            await asyncio.sleep(self._provider.batch_poll)
+
+    def _notify(self, batch: OpenBatch, text: str) -> None:
+        self._options.notify(f"batch {batch.id} of provider {self._provider.name!r} {text}")
+
+    async def _write(self, batch: OpenBatch, *, closed: bool = False) -> None:
+        batch.closed = closed
+        await run_blocking(self._journal.write, batch)
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,149 @@
+"""OpenAI's batches: a file of requests goes up, a batch works on it, files of answers and of errors come down."""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from assay.backends.models.provider_client import ProviderClient, ProviderResponse
+from assay.errors import ForeignFault
+from assay.ports.batches import BatchRequest, BatchResponse, BatchState, SubmittedBatch
+
+ENDPOINT = "/v1/chat/completions"
+WINDOW = "24h"  # the only one there is
+NAME = "assay_batch"  # in the metadata of a batch
+PAGES, PAGE = 20, 100  # of the list of batches
+SLACK = 3600.0  # seconds by which the provider's clock may differ
+T = TypeVar("T")
+ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+
+
+class OpenAIBatches:
+    def __init__(self, line: ProviderClient) -> None:
+        self._line = line
+
+    async def submit(self, name: str, requests: Sequence[BatchRequest]) -> str:
+        lines = [
+            msgspec.json.encode(
+                {"custom_id": one.id, "method": "POST", "url": ENDPOINT, "body": msgspec.Raw(one.body)}
+            )
+            for one in requests
+        ]
+        edge = f"assay-{secrets.token_hex(16)}"
+        head = (
+            f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{edge}\r\n'
+            f'Content-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
+            "Content-Type: application/jsonl\r\n\r\n"
+        )
+        body = head.encode() + b"\n".join(lines) + f"\n\r\n--{edge}--\r\n".encode()
+        sent = await self._line.post("/files", body, content_type=f"multipart/form-data; boundary={edge}")
+        file = self._read(sent, _File).id
+        asked = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
+        body = msgspec.json.encode(asked | {"metadata": {NAME: name}})
+        return self._read(await self._line.post("/batches", body, repeatable=False), _Batch).id
+
+    async def find(self, name: str, *, count: int, since: float) -> list[SubmittedBatch]:
+        after = ""
+        for _ in range(PAGES):
+            page = self._read(await self._line.get(f"/batches?limit={PAGE}{after}"), _Page)
+            for one in page.data:
+                if (one.metadata or {}).get(NAME) == name:
+                    return [SubmittedBatch(one.id, certain=True)]
+            if not page.data or not page.has_more or page.data[-1].created_at < since - SLACK:
+                return []
+            after = f"&after={page.data[-1].id}"
+        return []
+
+    async def state(self, batch: str) -> BatchState:
+        found = await self._batch(batch)
+        problem = ""
+        if found.status == "failed":
+            messages = [one.message for one in (found.errors.data if found.errors else None) or ()]
+            problem = "; ".join(messages)[:300] or "it says no reason"
+        return BatchState(found.status in ENDED, found.request_counts.completed, problem)
+
+    async def responses(self, batch: str) -> Mapping[str, BatchResponse]:
+        found = await self._batch(batch)
+        answers: dict[str, BatchResponse] = {}
+        for file in (found.output_file_id, found.error_file_id):
+            if file:
+                body = (await self._line.get(f"/files/{file}/content")).body
+                for id, response in _responses(body):
+                    answers.setdefault(id, response)
+        return answers
+
+    async def cancel(self, batch: str) -> None:
+        await self._line.post(f"/batches/{batch}/cancel", b"{}")
+
+    async def _batch(self, batch: str) -> "_Batch":
+        return self._read(await self._line.get(f"/batches/{batch}"), _Batch)
+
+    def _read(self, response: ProviderResponse, type: type[T]) -> T:
+        return read_object(self._line, response, type)
+
+
+def read_object(line: ProviderClient, response: ProviderResponse, type: type[T]) -> T:
+    """An answer about batches; a ForeignFault if it has another form."""
+    try:
+        return msgspec.json.decode(response.body, type=type)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
+        raise ForeignFault(f"provider {line.provider.name!r} answered 200 without a batch: {wrong}") from None
+
+
+def json_lines(body: bytes, type: type[T]) -> Iterator[T]:
+    """The lines of a file that have this form. Others are left out: what they answered counts as not answered."""
+    decode = msgspec.json.Decoder(type).decode
+    for line in body.split(b"\n"):
+        try:
+            yield decode(line)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            continue
+
+
+def _responses(body: bytes) -> Iterator[tuple[str, BatchResponse]]:
+    for line in json_lines(body, _Line):
+        if line.response is not None:  # else it expired or was cancelled
+            yield line.custom_id, BatchResponse(line.response.status_code, bytes(line.response.body))
+
+
+class _File(msgspec.Struct):
+    id: str
+
+
+class _Counts(msgspec.Struct):
+    completed: int = 0
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Errors(msgspec.Struct):
+    data: list[_Error] | None = None
+
+
+class _Batch(msgspec.Struct):
+    id: str
+    status: str = ""
+    created_at: float = 0.0
+    metadata: dict[str, str] | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    request_counts: _Counts = msgspec.field(default_factory=_Counts)
+    errors: _Errors | None = None
+
+
+class _Page(msgspec.Struct):
+    data: list[_Batch]
+    has_more: bool = False
+
+
+class _Response(msgspec.Struct):
+    status_code: int
+    body: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Line(msgspec.Struct):
+    custom_id: str
+    response: _Response | None = None

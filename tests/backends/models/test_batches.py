@@ -1,0 +1,330 @@
+"""Judges in batches of a provider, by both protocols: answers, failures, restarts, money."""
+
+import asyncio
+import hashlib
+import json
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assay.backends.models.batches.journal import BatchJournal, OpenBatch, OrphanAnswers
+from assay.backends.models.prices import BATCH_SHARE
+from assay.backends.providers import ConfiguredProviders
+from assay.errors import CostReached, Fault
+from assay.ports import CompletionRequest, Message, Prices, Provider, Secret
+from assay.ports.batches import BatchBudget, BatchOptions
+from support.models.batch_server import BatchServer
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {
+    "type": "object",
+    "required": ["passed"],
+    "properties": {"passed": {"type": "boolean"}},
+    "additionalProperties": False,
+}
+KINDS = ["openai_compatible", "anthropic"]
+
+
+@pytest.fixture
+def server():
+    with BatchServer() as server:
+        yield server
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def provider(server, kind: str, **more: Any) -> Provider:
+    known: dict[str, Any] = {"name": "judges", "kind": kind, "base_url": server.base_url, "max_retries": 2}
+    known |= {
+        "api_key": Secret("sk-canary-7d1f9b3e5a"),
+        "batch_poll": 0.01,
+        "prices": Prices(input=1e6, output=0),
+    }
+    return Provider(**{**known, **more})
+
+
+@asynccontextmanager
+async def batched(server, kind, folder: Path, *, budget=None, single_after=None, **more: Any):
+    options = BatchOptions(folder=str(folder), budget=budget or BatchBudget(), single_after=single_after)
+    providers = ConfiguredProviders({"judges": provider(server, kind, **more)}, batch=options)
+    try:
+        yield providers.model(None, {"model": "m"})
+    finally:
+        await providers.close()
+
+
+def ask(chosen: CompletionRequest, prompt: str, **more: Any) -> CompletionRequest:
+    how: dict[str, Any] = {"messages": (Message("user", prompt),), "schema": SCHEMA, "may_wait": True}
+    return msgspec.structs.replace(chosen, **{**how, **more})
+
+
+async def answers(server, kind, folder, prompts, **more: Any) -> list[Any]:
+    """The reply to each prompt, or the fault."""
+    async with batched(server, kind, folder, **more) as (model, chosen):
+        calls = [model.complete(ask(chosen, prompt)) for prompt in prompts]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+
+PROMPTS = [f"prompt {at}" for at in range(6)]
+ALL = [{"passed": True}] * 6
+
+
+@pytest.mark.parametrize(
+    ("script", "batches", "attempts"),
+    [
+        (["ok"], 1, {1}),
+        (["shuffled"], 1, {1}),
+        (["doubled"], 1, {1}),  # the first answer of a line counts
+        (["malformed"], 1, {1}),
+        (["busy"], 1, {1}),
+        (["expired", "ok"], 2, {1, 2}),  # what was not answered goes into another batch
+        (["flaky", "ok"], 2, {1, 2}),
+        (["flaky", "flaky", "ok"], 3, {1, 2, 3}),
+        (["lost", "ok"], 1, {1}),  # the provider has it: it is not paid twice
+        (["unavailable", "ok"], 1, {1}),
+    ],
+)
+async def test_every_call_has_its_answer_and_is_paid_once(server, kind, tmp_path, script, batches, attempts):
+    server.script = script
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert {reply.attempts for reply in replies} == attempts
+    assert all(reply.batch for reply in replies)
+    assert len(server.batches) == batches
+    assert sorted(server.paid) == PROMPTS
+    assert not server.singles
+    assert list(tmp_path.iterdir()) == []  # nothing is open
+
+
+@pytest.mark.parametrize(
+    ("script", "faults", "message", "recoverable"),
+    [
+        (["refused"], 3, "answered 400 (Bad Request)", False),
+        (["expired"], 1, "ended 3 batches without an answer to this call", True),
+        (["flaky"], 1, "answered 500 (Internal Server Error) 3 times", True),
+    ],
+)
+async def test_a_line_that_fails_is_a_fault_of_its_call(
+    server, kind, tmp_path, script, faults, message, recoverable
+):
+    server.script = script
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    failed = [reply for reply in replies if isinstance(reply, Fault)]
+    assert len(failed) == faults
+    assert message in str(failed[0])
+    assert failed[0].recoverable is recoverable
+    assert all(reply.value == {"passed": True} for reply in replies if not isinstance(reply, Fault))
+
+
+async def test_a_batch_that_is_refused_says_why(server, tmp_path):
+    server.script = ["failed"]
+    replies = await answers(server, "openai_compatible", tmp_path, PROMPTS)
+    assert {str(reply) for reply in replies} == {"provider 'judges' refused a batch: the file is not valid"}
+    server.script = ["ok"]
+    replies = await answers(server, "openai_compatible", tmp_path, PROMPTS)  # it is not followed again
+    assert [reply.value for reply in replies] == ALL
+
+
+async def test_an_endpoint_without_structured_output_gets_the_schema_in_the_prompt(server, tmp_path):
+    server.script = ["plain"]
+    replies = await answers(server, "openai_compatible", tmp_path, PROMPTS)
+    assert [(reply.value, reply.structured) for reply in replies] == [({"passed": True}, False)] * 6
+
+
+async def test_calls_that_may_not_wait_are_single_calls(server, kind, tmp_path):
+    async with batched(server, kind, tmp_path) as (model, chosen):
+        reply = await model.complete(ask(chosen, "now", may_wait=False))
+    assert (reply.value, reply.batch) == ({"passed": True}, False)
+    assert server.singles == ["now"]
+    assert not server.batches
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+REPLIES = st.one_of(
+    st.fixed_dictionaries({"passed": st.booleans()}),
+    st.fixed_dictionaries({"passed": TEXTS}),
+    st.sampled_from(['{"passed": true, "passed": false}', '{"passed": tr', "prose", '{"score": NaN}']),
+)
+
+
+@pytest.mark.parametrize("protocol", KINDS)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    said=st.dictionaries(TEXTS, REPLIES, min_size=1, max_size=6),
+    script=st.sampled_from(["ok", "shuffled doubled"]),
+)
+def test_an_answer_is_that_of_a_single_call_at_the_tariff_of_batches(
+    server, tmp_path, protocol, said, script
+):
+    server.script, server.answer = [script], lambda asked: said[asked["messages"][-1]["content"] if isinstance(asked["messages"][-1]["content"], str) else asked["messages"][-1]["content"][-1]["text"]]  # fmt: skip
+    server.batches.clear()
+
+    async def both() -> list[tuple[Any, Any]]:
+        async with batched(server, protocol, tmp_path) as (model, chosen):
+            batch = await asyncio.gather(*(model.complete(ask(chosen, text)) for text in said))
+            single = [await model.complete(ask(chosen, text, may_wait=False)) for text in said]
+        return list(zip(batch, single, strict=True))
+
+    for batch, single in asyncio.run(both()):
+        assert batch.cost_usd == pytest.approx(single.cost_usd * BATCH_SHARE)
+        same = {"cost_usd": None, "seconds": 0.0, "batch": False}
+        assert msgspec.structs.replace(batch, **same) == msgspec.structs.replace(single, **same)
+
+
+async def test_batches_are_bounded_and_have_one_model(server, kind, tmp_path):
+    async with batched(server, kind, tmp_path, batch_requests=4) as (model, chosen):
+        asked = [ask(chosen, prompt, model=name) for prompt in PROMPTS for name in ("m", "n")]
+        await asyncio.gather(*(model.complete(one) for one in asked))
+    assert sorted(len(one.lines) for one in server.batches) == [2, 2, 4, 4]
+    assert all(len({body["model"] for _, body in one.lines}) == 1 for one in server.batches)
+
+
+async def test_equal_calls_have_an_answer_each(server, kind, tmp_path):
+    replies = await answers(server, kind, tmp_path, ["the same"] * 5)
+    assert [reply.value for reply in replies] == ALL[:5]
+    assert server.paid == ["the same"] * 5
+
+
+# money
+
+
+async def test_an_estimate_bounds_what_is_submitted_and_the_truth_what_follows(server, kind, tmp_path):
+    """A prompt costs 1 dollar, as its two words are two tokens at half price, and a body of 300 bytes is estimated dearer."""
+    budget = BatchBudget(ceiling=3.0)
+    replies = await answers(server, kind, tmp_path, PROMPTS, budget=budget)
+    assert sum(isinstance(reply, CostReached) for reply in replies) == 3
+    assert (budget.spent, budget.reserved) == (3.0, 0.0)
+    assert len(server.paid) == 3
+
+
+async def test_an_unknown_price_bounds_nothing(server, kind, tmp_path):
+    replies = await answers(server, kind, tmp_path, PROMPTS, budget=BatchBudget(ceiling=0.1), prices=None)
+    assert [(reply.value, reply.cost_usd) for reply in replies] == [({"passed": True}, None)] * 6
+
+
+# instead of a batch
+
+
+async def test_calls_that_waited_long_enough_become_single_calls(server, kind, tmp_path):
+    """The batch is cancelled first, and what it answered is taken: nothing is paid twice."""
+    server.script = ["hold"]
+    replies = await answers(server, kind, tmp_path, PROMPTS, single_after=0.0)
+    assert [reply.value for reply in replies] == ALL
+    assert [reply.batch for reply in replies] == [True] * 3 + [False] * 3
+    assert sorted(server.paid + server.singles) == PROMPTS
+    assert server.batches[0].cancelled
+
+
+async def test_without_batches_the_fallback_is_single_calls(server, kind, tmp_path):
+    server.script = ["unavailable"] * 9
+    replies = await answers(server, kind, tmp_path, PROMPTS, single_after=60.0)
+    assert [(reply.value, reply.batch) for reply in replies] == [({"passed": True}, False)] * 6
+
+
+# restarts
+
+
+async def left(server, kind, folder, prompts) -> None:
+    """A run that ends while its batch is under way."""
+    async with batched(server, kind, folder) as (model, chosen):
+        calls = [asyncio.ensure_future(model.complete(ask(chosen, prompt))) for prompt in prompts]
+        await asyncio.to_thread(server.submitted.wait, 60)
+        while not any(one.looks for one in server.batches):  # noqa: ASYNC110  # the server is another thread
+            await asyncio.sleep(0.005)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_a_run_that_ends_early_cancels_its_batch_and_the_next_takes_what_was_answered(
+    server, kind, tmp_path
+):
+    server.script = ["hold", "ok"]
+    await left(server, kind, tmp_path, PROMPTS)
+    assert server.batches[0].cancelled
+    (journal,) = tmp_path.iterdir()
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert "prompt" not in journal.read_text()
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert sorted(server.paid) == PROMPTS
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
+async def test_a_batch_of_a_dead_process_is_taken_over(server, kind, tmp_path, monkeypatch, recorded):
+    """Also one that was submitted and whose id was not recorded: the provider is asked for it."""
+    server.script = ["hold", "ok"]
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchServer, "_end", lambda self, batch: None)  # no cancelling: the process was killed
+        await left(server, kind, tmp_path, PROMPTS)
+    server.batches[0].cancelled = False
+    server.release.set()
+    if not recorded:
+        (journal,) = tmp_path.iterdir()
+        journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0] + b'{"name": "cut off')
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert len(server.batches) == 1
+    assert sorted(server.paid) == PROMPTS
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_batch_that_the_provider_never_got_is_submitted(server, kind, tmp_path):
+    write_intent(server, kind, tmp_path)
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_intent(server, kind, folder) -> None:
+    whose = f"judges\0{kind}\0{server.base_url}".encode()
+    journal = BatchJournal(folder, hashlib.sha256(whose).hexdigest()[:16])
+    journal.write(OpenBatch(name="gone", requests=["x-0"], at=time.time()))
+    journal.close()
+
+
+# the journal
+
+
+def test_a_journal_of_a_living_process_is_not_taken_over(tmp_path):
+    first = BatchJournal(tmp_path, "p")
+    first.write(OpenBatch(name="one", requests=["a-0"], at=2e9))
+    other = BatchJournal(tmp_path, "q")
+    second = BatchJournal(tmp_path, "p")
+    assert (other.batches, second.batches) == ([], [])
+    first.close()
+    third = BatchJournal(tmp_path, "p")
+    assert [one.name for one in third.batches] == ["one"]
+    for journal in (other, second, third):
+        journal.close()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_old_and_closed_batches_are_forgotten(tmp_path):
+    first = BatchJournal(tmp_path, "p")
+    first.write(OpenBatch(name="old", requests=[], at=1.0))
+    first.write(OpenBatch(name="closed", requests=[], at=2e9))
+    first.write(OpenBatch(name="closed", requests=[], at=2e9, closed=True))
+    first.close()
+    second = BatchJournal(tmp_path, "p")
+    assert second.batches == []
+    second.close()
+
+
+def test_the_last_of_equal_requests_is_taken_first():
+    """Results are written in order: those before it may have one."""
+    batch = OpenBatch(name="one", requests=["a-0", "b-0", "a-1"], at=2e9)
+    orphans = OrphanAnswers([batch])
+    assert [orphans.take("a") for _ in range(3)] == [(batch, "a-1"), (batch, "a-0"), None]
+    assert json.loads(msgspec.json.encode(batch))["requests"] == ["a-0", "b-0", "a-1"]

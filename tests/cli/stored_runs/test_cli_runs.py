@@ -181,6 +181,11 @@ def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, col
     piped = run(tmp_path, "list").out.splitlines()
     assert re.fullmatch(rf"{run_id}  completed  66\.7%  3      –     [-0-9]{{10}} [:0-9]{{8}}", piped[1])
     assert piped[2:] == ["  [/x] [red]mine"]
+    if columns == 140:
+        run(tmp_path, "evaluate", *files, "--save", "--experiment", "long " * 20)
+        lines = run_on_terminal("list", folder=tmp_path, columns=columns, code=0).splitlines()
+        assert len(lines) == 3  # one for each run, with a name that is cut
+        assert re.search(r"eval_\w+  completed .* long long .*…", lines[1])
 
 
 NOW = datetime.now(UTC)

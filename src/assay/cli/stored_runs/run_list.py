@@ -34,6 +34,7 @@ from assay.workflow import KIND as WORKFLOW
 
 SHORTEST_ID = 14  # characters of a run id in a narrow table, more where two ids would be the same
 LEAST_COLUMNS = 3  # of a narrow table: run, status and score
+LEAST_ABOUT = 40  # characters for the names and tags of a run beside its numbers
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
@@ -116,7 +117,8 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 def show_rows(rows: list[RunRow]) -> None:
     """
     Print one line per run, and a second one with its name, experiment, agent and tags. A terminal shows short ids and
-    ages; a file has whole ids and times. On a terminal that is wide enough, all of a run is in one line.
+    ages; a file has whole ids and times. On a terminal that is wide enough, all of a run is in one line, with its whole
+    id if there is room, and a long name is cut.
     """
     page, to_file = Page(), not sys.stdout.isatty()
     several = len({row.run.tenant for row in rows}) > 1
@@ -126,9 +128,11 @@ def show_rows(rows: list[RunRow]) -> None:
     columns += [("score", *map(_outcome, rows)), ("cases", *map(_cases, rows)), ("cost", *map(_cost, rows))]
     columns.append(times if to_file else ("age", *(_age(row.run.created) for row in rows)))
     if not to_file and any(abouts := [_about(row, [], tenant=several) for row in rows]):
-        wide = [("run", *ids), *columns[1:], ("about", *abouts)]
-        if _width(wide) <= page.width:
-            for at, line in enumerate(_lines(wide)):
+        whole = [("run", *ids), *columns[1:], ("about", *abouts)]
+        left = page.width - _width(columns) - 2
+        short = [*columns, ("about", *(_cut(one, left) for one in abouts))]
+        if _width(whole) <= page.width or left >= LEAST_ABOUT:
+            for at, line in enumerate(_lines(whole if _width(whole) <= page.width else short)):
                 page.put(line, "" if at else "bold")
             return
     below: list[tuple[str, ...]] = []  # columns that go to the second line
@@ -141,6 +145,10 @@ def show_rows(rows: list[RunRow]) -> None:
         more = [f"{column[0]} {column[at]}" for column in below if column[at] != "–"]
         if about := _about(row, more, tenant=several):
             page.put(f"  {about}", "dim")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
 
 
 def _width(columns: list[tuple[str, ...]]) -> int:

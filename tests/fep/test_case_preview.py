@@ -18,6 +18,7 @@ def rubric(*verdicts):
 
 EXPECTED = ["a text", {"criterion": "is short"}]  # the second criterion has its text in the case
 FAILED = check(passed=False, reason="it is rude")
+ERROR = {"check_type": "threshold", "status": "error", "error": {"message": "finds nothing"}}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ FAILED = check(passed=False, reason="it is rude")
         ([rubric(True, False)], "not met: is short (reason 2)"),
         ([rubric(False, False)], "not met: criterion_1 (reason 1); not met: is short (reason 2)"),
         ([rubric(False), FAILED], "llm_judge: it is rude"),
+        ([FAILED, ERROR], "threshold: finds nothing"),  # why the case is not measured
         ([check(passed=True, response={"a": {"reason": "fine"}})], None),
         ([check(response={"a": {"met": None, "reason": "no answer"}})], None),
     ],

@@ -230,7 +230,8 @@ class CaseTexts(Struct, frozen=True, kw_only=True):
     """
     The beginnings of the texts of a result.
 
-    `reason`: of the first check that failed or was not measured; else the criteria of a rubric that are not met.
+    `reason`: of the first check that was not measured, else of the first that failed; else the criteria of a rubric
+    that are not met.
     """
 
     input: str
@@ -287,7 +288,7 @@ def texts_of(result: JSON) -> CaseTexts:
     context = result["execution_context"]
     case, output = context["test_case"], context["output"]
     checks: list[JSON] = result["check_results"]
-    failing = next((check for check in checks if is_failing(check)), None)
+    failing = min(filter(is_failing, checks), key=lambda check: check["status"] == "completed", default=None)
     unmet = next((text[:PREVIEW] for check in checks if (text := unmet_criteria(check, case))), None)
     return CaseTexts(
         input=preview_of(case.get("input"), "user"),

@@ -47,7 +47,7 @@ def test_pictures_of_runs_and_of_a_run(site, screenshot, browser, command, tmp_p
     assert done.code == 0, done.err
     page = browser.new_page(viewport={"width": 1440, "height": 860}, offline=True)
     page.goto(file.as_uri())
-    page.get_by_role("heading", name="Differences").wait_for()
+    page.get_by_role("region", name="Passed and failed").wait_for()
     time.sleep(0.5)
     (SHOTS / "report-1440-light.png").write_bytes(shrink(page.screenshot(animations="disabled")))
     page.close()

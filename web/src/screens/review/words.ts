@@ -48,9 +48,9 @@ export function rateText(numbers: ReviewNumbers): [string, string] {
 }
 
 /** `People agree with it in 83% of 30 cases (Cohen's κ 0.62); the judge passes more than people.` */
-export function judgeText(numbers: ReviewNumbers): string {
+export function judgeText(numbers: ReviewNumbers, noun = "case"): string {
   if (numbers.agreement === null) return "Nobody has checked it in this run.";
   const [, bias] = biasText(numbers);
   const side = numbers.bias === null ? "" : `; ${bias.split(": ").at(-1)}`;
-  return `People agree with it in ${percent(numbers.agreement, 0)} of ${plural(numbers.cases, "case")} (${kappaText(numbers)})${side}.`;
+  return `People agree with it in ${percent(numbers.agreement, 0)} of ${plural(numbers.cases, noun)} (${kappaText(numbers)})${side}.`;
 }

@@ -338,10 +338,11 @@ function isRubric(expected: unknown): boolean {
   return Array.isArray(expected) && expected.length > 0 && typeof expected[0] === "object" && expected[0] !== null && "criterion" in expected[0];
 }
 
-/** Two texts, or two JSON structures: then their difference says more than both. */
+/** Two texts, two lists, or two objects with a member in common: then their difference says more than both. */
 function isComparable(expected: unknown, actual: unknown): boolean {
   if (expected === undefined || actual === undefined || expected === null || actual === null) return false;
-  return typeof expected === typeof actual && (typeof expected === "string" || typeof expected === "object");
+  if (typeof expected !== "object" || typeof actual !== "object") return typeof expected === "string" && typeof actual === "string";
+  return Array.isArray(expected) === Array.isArray(actual) && (Array.isArray(expected) || Object.keys(expected).some((name) => name in actual));
 }
 
 function tagsOf(tags: unknown): string[] {

@@ -338,7 +338,7 @@ def test_a_promotion_shows_score_verdict_and_findings_beside_approve(site, page,
     agent = "local.shop.sorter-2"
     activate(site.client, agent, sorter_run(site.client, "1.0.0"))
     run = ask_promotion(site.client, agent, evidence=sorter_run(site.client, "1.1.0"))
-    screenshot("promotion", f"{site.url}/#/verify/{run}", "attack success")
+    screenshot("promotion", f"{site.url}/#/verify/{run}", "1.000 → 0.875")
     site.open(page, f"/verify/{run}")
     question = page.get_by_role("region", name="Question")
     evidence = question.get_by_label("Evidence")

@@ -4,7 +4,7 @@ import math
 import os
 import re
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -34,6 +34,8 @@ from assay.serve.web.limit_settings import ServerLimits
 
 T = TypeVar("T", bound=Struct)
 PREFIX = "ASSAY_"
+MOST_LINES = 100  # problems that are reported together
+UNKNOWN = re.compile(r"(?:an o|O)bject contains unknown field `([^`]+)`")
 MODEL, JWT, WORKERS = f"{PREFIX}MODEL_", f"{PREFIX}JWT_", f"{PREFIX}WORKERS_"
 TABLES = (
     "limits",
@@ -123,7 +125,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:
     """Load the settings. An unknown name or invalid value is a UsageError that names its source."""
     environment = os.environ if environment is None else environment
-    values = _from_file(environment)
+    values, unknown = _from_file(environment)
     (
         limits,
         serving,
@@ -166,29 +168,63 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
     tabled = {
         "limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "workers": workers, "models": models,
     }  # fmt: skip
-    try:
-        settings = msgspec.convert({**values, **tabled}, Settings, strict=False)
-    except msgspec.ValidationError as wrong:
-        raise _validation_error(wrong, {**values, **tabled}, environment) from None
+    groups = {
+        "agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys, "traces": traces,
+    }  # fmt: skip
+    parsed = _all_of(
+        unknown,
+        {
+            "settings": lambda: _flat({**values, **tabled}, environment),
+            "providers": lambda: _providers(tables),
+            "safety": lambda: _single(safety, SafetyPolicy, "safety"),
+            "retention": lambda: _single(retention, Retention, "retention"),
+            "tables": lambda: _parse_tables(groups),
+        },
+    )
+    settings, configs = parsed.pop("settings"), parsed.pop("tables")
+    client_tls.trust(settings.tls_ca)
+    return msgspec.structs.replace(settings, **parsed, **configs)
+
+
+def _all_of(wrong: list[str], readers: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """What each part reads. The problems of all parts are reported together, after those that are known."""
+    parsed: dict[str, Any] = {}
+    for name, read_part in readers.items():
+        try:
+            parsed[name] = read_part()
+        except UsageError as refusal:
+            wrong += refusal.lines
+    if wrong:
+        raise UsageError(*wrong)
+    return parsed
+
+
+def _flat(values: dict[str, Any], environment: Mapping[str, str]) -> Settings:
+    """The settings that stand outside tables of named entries. Every wrong one is reported."""
+    wrong: list[str] = []
+    while True:
+        try:
+            settings = msgspec.convert(values, Settings, strict=False)
+            break
+        except msgspec.ValidationError as error:
+            place = _place_of(error)
+            wrong.append(_validation_line(error, place, values, environment))
+            if len(wrong) >= MOST_LINES or not _leave_out(values, place):
+                raise UsageError(*wrong) from None
+    if wrong:
+        raise UsageError(*wrong)
     _positive(settings, environment)
     validate(settings.jwt)
-    client_tls.trust(settings.tls_ca)
-    return msgspec.structs.replace(
-        settings,
-        providers=_providers(tables),
-        safety=_single(safety, SafetyPolicy, "safety"),
-        retention=_single(retention, Retention, "retention"),
-        **_parse_tables(
-            {
-                "agents": agents,
-                "tools": tools,
-                "mcp": mcp,
-                "workflows": workflows,
-                "pack_keys": pack_keys,
-                "traces": traces,
-            }
-        ),
-    )
+    return settings
+
+
+def _leave_out(values: dict[str, Any], place: str) -> bool:
+    """Remove a wrong value, so that the next one is found. False: there is none at this place."""
+    *around, last = place.split(".")
+    table: Any = values
+    for name in around:
+        table = table.get(name) if is_object(table) else None
+    return is_object(table) and table.pop(last, None) is not None
 
 
 def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
@@ -264,11 +300,12 @@ def _problems(table: Any, kind: type[Struct], path: str) -> list[str]:
     return wrong
 
 
-def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
+def _from_file(environment: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """The values of the file, and a line for each name in it that is no setting."""
     named = environment.get(PREFIX + "CONFIG")
     path = Path(named or "assay.toml")
     if not named and not os.path.exists(path):
-        return {}
+        return {}, []
     import tomllib  # deferred import: most programs have no such file
 
     try:
@@ -276,31 +313,37 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     except FileNotFoundError:
         if named:
             raise UsageError(f"ASSAY_CONFIG: there is no file {named}") from None
-        return {}
+        return {}, []
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise UsageError(f"{path}: not TOML: {wrong}") from None
     except OSError as wrong:
         raise UsageError(f"{path}: expected a file that can be read, got {wrong.strerror}") from None
     names = {field.name for field in msgspec.structs.fields(Settings)}
-    for name in values:
-        if name not in names:
-            near = did_you_mean(name, names, " (", ")")
-            raise UsageError(
-                f"{path}: there is no setting {name!r}{near}; there are {', '.join(sorted(names))}"
-            )
-    return values
+    unknown = [name for name in values if name not in names]
+    listed = ", ".join(sorted(names))
+    wrong = [
+        f"{path}: there is no setting {name!r}{did_you_mean(name, names, ' (', ')')}; there are {listed}"
+        for name in unknown[:MOST_LINES]
+    ]
+    return {name: value for name, value in values.items() if name in names}, wrong
 
 
-def _validation_error(
-    error: msgspec.ValidationError, values: dict[str, Any], environment: Mapping[str, str]
-) -> UsageError:
-    place, words = path_in(error).lstrip("."), message_of(error, Settings)
+def _place_of(error: msgspec.ValidationError) -> str:
+    """`limits.max_cases`: the wrong value, or the member that does not exist."""
+    unknown = UNKNOWN.search(str(error))
+    return f"{path_in(error)}{f'.{unknown[1]}' if unknown else ''}".lstrip(".")
+
+
+def _validation_line(
+    error: msgspec.ValidationError, place: str, values: dict[str, Any], environment: Mapping[str, str]
+) -> str:
+    words = UNKNOWN.sub("no such setting", message_of(error, Settings))
     value: Any = values
     for name in place.split("."):
         value = value.get(name) if is_object(value) else None
     if isinstance(value, str):
         words = words.replace("got a string", f"got {value!r}")
-    return UsageError(f"{_source_of(place, environment)}: {words}" if place else f"settings: {words}")
+    return f"{_source_of(place, environment)}: {words}" if place else f"settings: {words}"
 
 
 def _source_of(path: str, environment: Mapping[str, str]) -> str:

@@ -126,7 +126,7 @@ def test_a_problem_names_the_file(text: str, words: str, tmp_path: Path) -> None
             "min_mean: 0.5\ngate: {min_mean: 0.9}\n",
             "gate: expected an object with rules, got 'min_mean' beside it",
         ),
-        ("gate: {most: 1}\n", "policy.yaml: gate: "),
+        ("gate: {most: 1}\n", "policy.yaml: gate.most: no such member"),
         ("agents: {a: {}}\ngate: {min_mean: 0.9}\n", ""),
         ("min_mean: 0.9\n", ""),
     ],

@@ -237,7 +237,6 @@ def _with_seconds(table: Any) -> Any:
 
 Off = Literal["off"]
 PresetName = Literal["strict", "balanced", "lenient"]
-MAX_MESSAGE = 300  # characters about a rule that is not one
 LEAST_TRIALS = 3  # of a case in both runs, for `max_newly_failing`
 
 
@@ -298,14 +297,14 @@ def gate_policy_of(document: Any, name: str, limits: Limits) -> GatePolicy:
         raise InvalidRequest([Problem(f"{name}: {one.place}", one.message) for one in problems])
     if not is_object(document):
         raise InvalidRequest(Problem(name, f"expected an object with rules, got {kind_of(document)}"))
+    place = ""
     if "agents" in document or "gate" in document:  # a file that has the rules of promotions too
-        document, name = _gate_of(document, name), f"{name}: gate"
-    try:
-        return msgspec.convert(document, GatePolicy)
-    except msgspec.ValidationError as wrong:
+        document, place = _gate_of(document, name), "gate"
+    if wrong := problems_in(document, GatePolicy, place):
         raise InvalidRequest(
-            Problem(name, f"{str(wrong)[:MAX_MESSAGE]}; the rules are {', '.join(_members())}")
-        ) from None
+            [Problem(f"{name}: {one.place}".removesuffix(": "), one.message) for one in wrong]
+        )
+    return msgspec.convert(document, GatePolicy)
 
 
 def _gate_of(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -316,7 +315,3 @@ def _gate_of(document: dict[str, Any], name: str) -> dict[str, Any]:
         got = f"{others[0][:40]!r} beside it" if others else "nothing" if gate is None else kind_of(gate)
         raise InvalidRequest(Problem(f"{name}: gate", f"expected an object with rules, got {got}"))
     return gate
-
-
-def _members() -> tuple[str, ...]:
-    return GatePolicy.__struct_fields__

@@ -27,8 +27,11 @@ FILES = {
     "rows.jsonl": '{"input": "a", "output": "b"}\n{"input": }\n{"output": 1}\n',
     "table.csv": "question,answer\na,b\n",
     "unknown.toml": "home = 'x'\nconcurency = 3\n",
-    "wrong.toml": '[limits]\nmax_cases = "x"\n[agents."local.a"]\nurll = "http://x"\n',
+    "wrong.toml": 'hom = 1\n[limits]\nmax_cases = "x"\nmax_cas = 1\n[agents."local.a"]\nurll = "http://x"\n',
     "policy.yaml": "gate:\n  presett: x\nagents:\n  a.*: {min_score: 3}\n",
+    "short.yaml": "- contain: [a]\n- regex: {pattern: a, flag: i}\n- exact_match:\n    actal: 1\n",
+    "modes.yaml": SUITE.replace("golden]", "goldn]"),
+    "rules.yaml": "min_meen: 1\npreset: strct\n",
     "gate.yaml": "gate: {preset: strict}\n",
     "bad.yaml": "a: 1\nb: [1\n",
     "bad.json": '{\n "a": 1,\n}\n',
@@ -43,6 +46,8 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("files")
     for name, text in FILES.items():
         (made / name).write_text(text)
+    (made / "pack").mkdir()
+    (made / "pack" / "pack.json").write_text('{"versin": "1"}')
     return made
 
 
@@ -67,9 +72,20 @@ def test_a_valid_file_is_named_as_what_it_is(command, folder, name, line):
                         "7:5: tasks[0].expectd: there is no such member; did you mean expected?"]),
         ("checks.yaml", ["1:3: checks[0].type: there is no check 'containss' (did you mean contains",
                          "2:35: checks[1].arguments.actua: exact_match takes no such argument"]),
+        ("short.yaml", ["1:3: checks[0].contain: no check of assay is called 'contain' (did you mean contains?)",
+                        "2:23: checks[1].regex.flag: regex takes no such argument; it takes text, pattern, negate, "
+                        "flags; did you mean flags?",
+                        "4:5: checks[2].exact_match.actal: exact_match takes no such argument"]),
+        ("modes.yaml", ["3:9: modes[0]: expected one of adversarial, golden, live-shadow, regression, rubric, got 'goldn'; "
+                        "did you mean golden?"]),
         ("rows.jsonl", ["2:11: not JSON", "3:1: "]),
         ("unknown.toml", ["2:1: concurency: there is no setting 'concurency' (did you mean concurrency?)"]),
-        ("wrong.toml", ["2:1: limits.max_cases: expected a whole number, got 'x'"]),
+        ("wrong.toml", ["1:1: hom: there is no setting 'hom'", "3:1: limits.max_cases: expected a whole number, got 'x'",
+                        "4:1: limits.max_cas: no such setting; it may have max_line_bytes",
+                        '6:1: agents."local.a".urll: no such setting']),
+        ("rules.yaml", ["1:1: min_meen: no such member", "2:1: preset: expected one of balanced, "
+                        "lenient, strict, got 'strct'; did you mean strict?"]),
+        ("pack", ["/pack.json:1:2: versin: pack.json has no such member"]),
         ("policy.yaml", ["2:3: gate.presett: no such member", '4:9: agents."a.*".min_score: expected a number <= 1.0']),
         ("bad.yaml", ["3:1: not YAML"]),
         ("bad.json", ["2:9: not JSON: trailing comma in object"]),
@@ -82,7 +98,9 @@ def test_every_problem_has_its_line_and_column(command, folder, name, lines):
     done = command("validate", name, folder=folder)
     assert (done.code, done.out) == (2, "")
     errors = " ".join(done.err.split())
-    assert [line for line in lines if f"{name}:{line}" not in errors] == []
+    assert [
+        line for line in lines if f"{name}{'' if line.startswith('/') else ':'}{line}" not in errors
+    ] == []
 
 
 def test_all_files_are_reported_as_json(command, folder):

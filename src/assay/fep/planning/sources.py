@@ -326,6 +326,14 @@ def from_request(name: str, limits: Limits) -> RequestFile:
 
 def checks_in(name: str, limits: Limits) -> list[Any]:
     """The checks of a file, as they are written there: a list, or an object with the member `checks`."""
+    checks, problems = read_checks(name, limits)
+    if problems:
+        raise InvalidRequest(with_file_name(name, problems))
+    return checks
+
+
+def read_checks(name: str, limits: Limits) -> tuple[list[Any], list[Problem]]:
+    """The checks of a file, and the problems of those that cannot be written out. These have no arguments."""
     document = document_of(name, limits)
     if is_object(document) and document.keys() == {"checks"}:
         document = document["checks"]
@@ -338,10 +346,7 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
         )
     collector = ProblemCollector()
     checks, wrong = expand_checks(_as_json(document, "checks", limits, collector), "checks")
-    collector.problems += wrong
-    if collector.problems:
-        raise InvalidRequest(with_file_name(name, collector.problems))
-    return checks
+    return checks, [*collector.problems, *wrong]
 
 
 def _as_json(value: Any, path: str, limits: Limits, collector: ProblemCollector) -> Any:

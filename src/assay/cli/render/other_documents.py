@@ -7,7 +7,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.protocol.deployments import AgentDeployment, Condition
 from assay.results.judge_check import JudgeReport, JudgeSample
-from assay.runs.fleet import WorkerRecord
 
 
 class DrawnCase(Struct, kw_only=True, rename="camel"):
@@ -42,11 +41,18 @@ class SkillDocument(Struct):
     description: str
 
 
-class WorkerDocument(WorkerRecord, frozen=True, kw_only=True):
+class WorkerDocument(Struct, kw_only=True):
     """A worker of `worker --list --json`."""
 
     worker: str
     seen: datetime
+    host: str
+    process: int
+    version: str
+    executed: int
+    repeated: int
+    refused: int
+    providers: dict[str, Any]
 
 
 class TransitionOutcome(Struct, kw_only=True, rename="camel"):

@@ -27,6 +27,13 @@ from assay.runs.run_statistics import RunStatistics
 from assay.stats.intervals import Rate
 
 
+class Commit(Struct, omit_defaults=True):
+    """The commit that a run was made at. `clean`: no tracked file differed from it."""
+
+    id: str
+    clean: bool | UnsetType = UNSET
+
+
 class ShownReason(Struct):
     """What one check said of a case."""
 
@@ -70,7 +77,7 @@ class RunDocument(Struct, kw_only=True, rename="camel"):
     checks: ChecksDocument | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET
     models: Any = UNSET
-    commit: str | UnsetType = UNSET
+    commit: Commit | UnsetType = UNSET
     command: str | UnsetType = UNSET
     cases: list[ShownCaseDocument] | UnsetType = UNSET
     more: int | UnsetType = UNSET
@@ -99,7 +106,7 @@ class EvaluationDocument(Struct, kw_only=True):
     part: RunPart | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET
     models: Any = UNSET
-    commit: str | UnsetType = UNSET
+    commit: Commit | UnsetType = UNSET
     command: str | UnsetType = UNSET
     effective: CorrectedRun | UnsetType = UNSET
     cases: list[ShownCaseDocument]
@@ -166,7 +173,14 @@ class ListedRun(Struct, kw_only=True, rename="camel"):
     waiting: dict[str, Any] | UnsetType = UNSET
     transition: str | UnsetType = UNSET
     to_state: str | UnsetType = UNSET
-    commit: Any = UNSET
+    commit: Commit | UnsetType = UNSET
+
+
+class ErasedRun(ListedRun, kw_only=True, rename="camel"):
+    """The document of `show --json` for a run whose content was erased: what the list has of it, and when it was."""
+
+    erased: str
+    erased_by: str | UnsetType = UNSET
 
 
 class HistoryDocument(Struct, kw_only=True, rename="camel"):

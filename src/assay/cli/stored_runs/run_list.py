@@ -236,9 +236,7 @@ def list_runs(
     if json:
         from assay.cli.render.run_documents import ListedRun  # deferred import: it loads much
 
-        members = [field.encode_name for field in msgspec.structs.fields(ListedRun)]
-        listed = [{name: one[name] for name in members if name in one} for one in documents]
-        echo_json(msgspec.json.encode(listed))
+        echo_json(msgspec.json.encode([members_of(ListedRun, one) for one in documents]))
         return
     if not rows:
         options = {"--status": status, "--experiment": experiment, "--tenant": tenant}
@@ -269,6 +267,12 @@ def _statuses(status: str | None) -> frozenset[RunStatus] | None:
         if status == name:
             return frozenset({name})
     raise UsageError(f"--status {status!r}: expected one of {', '.join(STATUSES)}")
+
+
+def members_of(kind: type[Struct], document: dict[str, Any]) -> dict[str, Any]:
+    """The members of the document that the type has, in its order."""
+    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    return {name: document[name] for name in names if name in document}
 
 
 async def _list(evaluations: EvaluationService, query: RunQuery) -> tuple[list[RunRow], list[Any]]:

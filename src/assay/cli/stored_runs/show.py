@@ -13,7 +13,7 @@ from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page
 from assay.cli.render import verdicts
 from assay.cli.render.case import NOT_STORED, cut, step_text, text_of
-from assay.cli.stored_runs.run_list import row_of, run_document, show_rows, with_evaluations
+from assay.cli.stored_runs.run_list import members_of, row_of, run_document, show_rows, with_evaluations
 from assay.cli.stored_runs.show_run import ShowOptions, show_eval, show_evaluation
 from assay.errors import UsageError
 from assay.fep.records.run_header import KIND
@@ -73,7 +73,10 @@ def show_run(
 async def _show_erased(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
     """What is left of a run: its counts and its score."""
     if json:
-        echo_json(msgspec.json.encode(run_document(evaluations, run) | _erasure(run)))
+        from assay.cli.render.run_documents import ErasedRun  # deferred import: it loads much
+
+        document = run_document(evaluations, run) | _erasure(run)
+        echo_json(msgspec.json.encode(members_of(ErasedRun, document)))
         return
     show_rows([await row_of(evaluations, run)])
     echo(run.erasure)

@@ -134,7 +134,8 @@ def anybody_reads(exchange):
 def tell_existence(exchange):
     """Another status for what another tenant has."""
     first = owner(exchange)
-    if exchange.method == "GET" and exchange.key and exchange.key != first and exchange.status == 404:
+    refused = exchange.status
+    if exchange.method == "GET" and exchange.key and exchange.key != first and refused == 404:
         exchange.forward(key=first.removeprefix("Bearer "))
         exchange.status, exchange.document = (
             (403 if exchange.status == 200 else 404),

@@ -186,11 +186,11 @@ def with_a_key(exchange):
 def tell_without_key(exchange):
     """Another message for a run that exists, to a client without a key."""
     first = owner(exchange)
-    if exchange.status == 401 and first and exchange.method == "GET":
-        before = exchange.status, exchange.body
+    refused = exchange.status, exchange.body
+    if refused[0] == 401 and first and exchange.method == "GET":
         exchange.forward(key=first.removeprefix("Bearer "))
         found = exchange.status
-        exchange.status, exchange.body = before
+        exchange.status, exchange.body = refused
         if found == 200:
             exchange.document = {"error": "unauthenticated", "message": "this run is not yours"}
 

@@ -89,7 +89,7 @@ def proxied(target: str):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # the name of the base class
             pass
 
         def answer(self) -> None:

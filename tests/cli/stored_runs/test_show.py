@@ -257,3 +257,5 @@ def test_failing_cases_for_a_program_are_cut_and_keep_to_their_bytes(home, runs,
     long = next(case for case in found["cases"] if case["data"]["id"] == "long")
     assert long["cut"]
     assert "… [cut: " in json.dumps(long["data"], ensure_ascii=False)
+    few = command("show", runs["evaluation"], "--failing", "--json", "--max-bytes", "5", folder=folder)
+    assert "--max-bytes: expected a whole number from 2000 to 10000000, got '5'" in few.err

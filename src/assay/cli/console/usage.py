@@ -66,10 +66,10 @@ def _wanted(param: Any) -> str:
     kind = next((name for kind, name in _KINDS.items() if kind is annotation), "a value")
     low, high = bounds.min, bounds.max
     if low is not None and high is not None:
-        return f"{kind} from {low:g} to {high:g}"
+        return f"{kind} from {low:.12g} to {high:.12g}"
     if low is not None:
-        return f"{kind} of at least {low:g}"
-    return kind if high is None else f"{kind} of at most {high:g}"
+        return f"{kind} of at least {low:.12g}"
+    return kind if high is None else f"{kind} of at most {high:.12g}"
 
 
 def _given(error: Any) -> str:

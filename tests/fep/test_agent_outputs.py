@@ -6,6 +6,9 @@ import itertools
 import pytest
 
 import assay
+from assay.fep.agent_runs.agent_output import recorded_output
+from assay.inputs.context import Context
+from assay.protocol.agents import InvocationResult
 
 pytestmark = pytest.mark.anyio
 EXACT = [
@@ -156,3 +159,15 @@ async def test_each_case_may_have_its_own_list_of_checks():
     lists = [EXACT, [], EXACT, [], EXACT]
     result = await assay.evaluate(CASES, agent=double, checks=lists, trials=2)
     assert [len(one.check_results) for one in result.results] == [1, 1, 0, 0, 1, 1, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "refused", "escalated"])
+async def test_an_agent_without_an_answer_says_how_it_ended_and_a_continued_run_knows(outcome):
+    ended = InvocationResult(outcome=outcome, error="why")
+    result = (await assay.evaluate(CASES[:1], agent=lambda _: ended, checks=EXACT)).results[0]
+    check = result.check_results[0]
+    assert (check.results, check.metadata["reason"]) == ({"passed": False}, f"the agent {outcome}: why")
+    document = {"test_case": CASES[0], "output": {"value": None, "metadata": {"outcome": outcome}}}
+    assert not recorded_output(Context(b"", document, [])).answered
+    document["output"]["value"] = 1
+    assert recorded_output(Context(b"", document, [])).answered == (outcome == "escalated")

@@ -188,7 +188,8 @@ def recorded_output(context: Context) -> AgentOutput | None:
     outcome = context.document["output"].get("metadata", {}).get("outcome")
     if outcome is None:
         return None
-    return AgentOutput(context=context, answered=outcome not in ("failed", "refused"))
+    no_answer = context.document["output"].get("value") is None and outcome == "escalated"
+    return AgentOutput(context=context, answered=outcome not in ("failed", "refused") and not no_answer)
 
 
 async def score_output(
@@ -236,7 +237,7 @@ def reads_outcome(bound: BoundCheck) -> bool:
 
 
 def _failed(result: CheckResult, about: JSON) -> CheckResult:
-    verb = "refused" if about["outcome"] == "refused" else "failed"
+    verb = about["outcome"] if about["outcome"] in ("refused", "escalated") else "failed"
     reason = f"the agent {verb}: {about['error']}" if about.get("error") else f"the agent {verb}"
     metadata = {**(result.metadata or {}), "reason": reason}
     return msgspec.structs.replace(result, status="completed", results={"passed": False}, metadata=metadata)

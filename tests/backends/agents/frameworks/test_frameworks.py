@@ -54,12 +54,22 @@ OWN_ROWS = {  # what one framework has, and others do not
     "langgraph": (
         "a conversation without checkpoints is in its messages",
         "a graph without messages talks by its checkpoints or is refused",
+        "a graph that interrupts escalates",
+        "a tool node of an old release is refused",
+        "a graph that is not compiled is refused",
     ),
     "openai-agents": (
         "the agent that answered goes on",
         "a session keeps the conversation of one trial",
         "fixtures of an agent behind a handoff",
+        "a run that waits for an approval escalates",
+        "the function that runs an agent is the agent",
     ),
+    "pydantic-ai": (
+        "a run that waits for an approval escalates",
+        "the method that runs an agent is the agent",
+    ),
+    "strands-agents": ("a run that interrupts escalates",),
     "smolagents": (
         "a run that has ended asks no model",
         "a code agent keeps its variables in a conversation",

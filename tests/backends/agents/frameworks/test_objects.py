@@ -98,6 +98,11 @@ def run_agent(agent, task="", deps=""):
     """As `Runner.run` of a framework, which gets the agent."""
 
 
+def answer_with(agent, task):
+    """A function of the user."""
+    return f"mine: {task}"
+
+
 class ToyAdapter(Adapter):
     framework = "toy"
     classes = ("toy_framework.agents.ToyAgent",)
@@ -124,6 +129,7 @@ def toy(monkeypatch):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     sys.modules["toy_framework.agents"].ToyAgent = ToyAgent
     monkeypatch.setattr(ToyAgent, "__module__", "toy_framework.agents")
+    monkeypatch.setattr(run_agent, "__module__", "toy_framework.run")
     point = recognise.EntryPoint("toy_framework", f"{__name__}:ToyAdapter", recognise.GROUP)
     monkeypatch.setattr(recognise, "entry_points", lambda group: [point] if group == recognise.GROUP else [])
     _forget()
@@ -167,7 +173,41 @@ async def test_the_options_of_a_run_come_with_a_partial(toy):
     assert subject_of(functools.partial(agent.ask, deps=1)).options == {"deps": 1}
     assert (await answer_of(functools.partial(agent.ask, deps="deps"))).result == ["x", "deps"]
     assert (await answer_of(functools.partial(run_agent, agent, deps="deps"))).result == ["x", "x", "deps"]
+    assert (await answer_of(functools.partial(run_agent, agent=agent, deps="d"))).result == [
+        "x",
+        "x",
+        "x",
+        "d",
+    ]
     assert subject_of(functools.partial(run_agent, 1)) is None
+
+
+async def test_the_method_of_an_agent_that_runs_it_is_the_agent(toy):
+    class Mine(ToyAgent):
+        async def ask(self, task, **options):
+            return ["replaced", task]
+
+        def answer(self, task):
+            return "mine"
+
+    for method, expected in (
+        (toy().ask, ["x"]),
+        (Mine().ask, ["replaced", "x"]),
+        (functools.partial(Mine().ask), ["replaced", "x"]),
+        (Mine().answer, "mine"),
+        (functools.partial(answer_with, toy()), "mine: x"),  # not without the function of the user
+        (functools.partial(Mine().answer), "mine"),
+    ):
+        agent = agent_from(method, load({}))
+        assert (agent.card.kind == "toy") == isinstance(expected, list)
+        assert (await answer_of(method)).result == expected
+
+
+def test_the_class_of_an_agent_is_refused(toy):
+    with pytest.raises(
+        Refusal, match=r"agent: expected an agent of toy, got the class ToyAgent: make an object of it"
+    ):
+        agent_from(toy, load({}))
 
 
 async def test_an_agent_with_one_conversation_is_refused_for_several_and_a_factory_is_not(toy):

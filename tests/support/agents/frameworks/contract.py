@@ -79,6 +79,22 @@ def talk_of(first, *messages, expected, fixtures=()):
     return suite_of((first, expected, fixtures), **{"x-assay": {"tasks": {"task-0": {"turns": turns}}}})
 
 
+async def waits_for_a_person(kit, agent, task, what):
+    """The run of the framework pauses for a person, who is not there: nothing was answered, and no tool ran."""
+    suite = suite_of((task, "", [{"tool": "orders", "response": 1}]))
+    result = await assay.run_suite(suite, agent)
+    about = result.results[0].execution_context.output
+    assert (about["value"], about["metadata"]["outcome"], CALLS) == (None, "escalated", [])
+    assert [one.message for one in result.reasons] == [f"the run waits for a person: {what}"]
+    evaluated = await assay.evaluate(
+        [{"id": "one", "input": task}],
+        agent=agent,
+        checks=[{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}],
+    )
+    assert evaluated.pass_rate == 0
+    assert f"the agent escalated: the run waits for a person: {what}" in str(evaluated.results[0])
+
+
 async def raised_by(work, kind):
     """The message of the exception that it raises."""
     ended = (await asyncio.gather(work, return_exceptions=True))[0]

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,7 +16,7 @@ from assay.concurrency.threads import run_foreign
 from assay.errors.connection import is_connection_error
 from assay.lazy_pattern import lazy_pattern
 from assay.ports.agents import AgentContext, ToolFailure
-from assay.protocol.agents import Usage
+from assay.protocol.agents import InvocationResult, Usage
 
 FATAL = frozenset({"fixture_missing", "not_allowed", "over"})  # codes that end the run of an agent at once
 _NOT_OF_IDS = lazy_pattern(r"[^\w.:@/-]+")
@@ -227,6 +227,14 @@ def _settle(running: "asyncio.Future[Any]", answer: Any) -> None:
         running.set_exception(answer)
     else:
         running.set_result(answer)
+
+
+def waiting_for(calls: Iterable[Any]) -> InvocationResult:
+    """How a run ended that waits for the answer of a person, such as an approval of these calls."""
+    names = ", ".join(str(one) for one in calls if one)
+    return InvocationResult(
+        outcome="escalated", error=f"the run waits for a person{f': {names}' if names else ''}"
+    )
 
 
 def text_of(task: Any) -> str:

@@ -155,15 +155,36 @@ def subject_of(value: Any) -> Subject | None:
     The agent of a framework that a value is; None: it is none.
 
         subject_of(agent)
+        subject_of(agent.run)
         subject_of(functools.partial(agent.run, deps=deps))     # with the options of its runs
+        subject_of(functools.partial(Runner.run, agent, max_turns=5))
+
+    A function of the user that gets an agent is a function: only the framework's own run it.
     """
-    candidates: list[Any] = [value]
-    if partial := _is_partial(value):
-        candidates = [getattr(value.func, "__self__", None), *value.args]
-    for one in candidates:
-        if (adapter := adapter_of(one.__class__)) is not None:
-            return Subject(adapter, one, value.keywords if partial else {})
+    if (adapter := adapter_of(value.__class__)) is not None:
+        return Subject(adapter, value)
+    function, values, options = value, (), dict[str, Any]()
+    if _is_partial(value):
+        function, values, options = value.func, value.args, dict(value.keywords)
+    elif not inspect.ismethod(value):
+        return None
+    for one in (getattr(function, "__self__", None), *values, *options.values()):
+        if (adapter := adapter_of(one.__class__)) is not None and _is_of(adapter, function, one):
+            return Subject(
+                adapter, one, {name: option for name, option in options.items() if option is not one}
+            )
     return None
+
+
+def _is_of(adapter: Adapter, function: Any, agent: Any) -> bool:
+    """Whether a function is the framework's own, or one that replaces it in a subclass."""
+    packages = {name.partition(".")[0] for name in adapter.classes}
+    if getattr(function, "__self__", None) is not agent:
+        return str(getattr(function, "__module__", "")).partition(".")[0] in packages
+    name = getattr(function, "__name__", "")
+    return any(
+        name in vars(one) for one in type(agent).__mro__ if one.__module__.partition(".")[0] in packages
+    )
 
 
 def agent_from_object(value: Any, path: str, *, free: bool = False) -> CallableAgent:
@@ -190,6 +211,11 @@ def agent_of(card: AgentCard, value: Any, path: str, *, seconds: float | None = 
         if subject is None:
             raise UsageError(f"{path} takes no task and made {_kind(made)}: {EXPECTED}")
     if subject is None:
+        if isinstance(value, type) and (adapter := adapter_of(value)) is not None:
+            raise UsageError(
+                f"{path}: expected an agent of {adapter.framework}, got the class {value.__qualname__}: make an"
+                " object of it, or give a function without parameters that makes one"
+            )
         return _plain_agent(card, value, path, seconds)
     can = subject.adapter.capabilities
     card = replace(

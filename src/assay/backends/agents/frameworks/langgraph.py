@@ -22,24 +22,40 @@ from assay.backends.agents.frameworks.adapter import (
     OwnTools,
     Session,
     text_of,
+    waiting_for,
 )
 from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
 from assay.concurrency.threads import run_foreign
 from assay.protocol.json_types import JSON, is_list, is_object
 
+BUILDER = "langgraph.graph.state.StateGraph"
 OWN = ("langchain.", "langgraph.")  # modules of functions of nodes that call no tool themselves
 _in_tool_node: ContextVar[bool] = ContextVar("in_tool_node", default=False)
 
 
 class LangGraph(Adapter):
     framework = "langgraph"
-    classes = ("langgraph.pregel.main.Pregel", "langchain_core.runnables.base.Runnable")
+    classes = (
+        "langgraph.pregel.main.Pregel",
+        "langchain_core.runnables.base.Runnable",
+        BUILDER,
+    )
     capabilities = Capabilities(
         steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
+    def problem(self, agent: Any, options: Mapping[str, Any]) -> str:
+        if not hasattr(agent, "ainvoke"):
+            return "a StateGraph is no agent before it is compiled: give graph.compile()"
+        tool_nodes = [bound for _, bound in _nodes(agent) if hasattr(bound, "tools_by_name")]
+        if all(hasattr(node, "_awrap_tool_call") for node in tool_nodes):
+            return ""
+        return "its ToolNode cannot be wrapped: install langgraph-prebuilt 1.0.2 or newer"
+
     def tools(self, agent: Any) -> OwnTools:
+        if not hasattr(agent, "ainvoke"):
+            return OwnTools(complete=False)  # it is not compiled
         names: set[str] = set()
         functions: set[str] = set()
         for name, bound in _nodes(agent):
@@ -76,6 +92,8 @@ class LangGraph(Adapter):
         answer = await graph.ainvoke(_input(graph, task, thread.messages), config, **options)
         if getattr(graph, "checkpointer", None) is None and is_object(answer):
             thread.messages = answer.get("messages") or []
+        if is_object(answer) and (interrupts := answer.get("__interrupt__")):
+            return waiting_for(getattr(one, "value", None) for one in interrupts)
         return _output(answer)
 
 

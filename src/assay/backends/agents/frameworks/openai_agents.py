@@ -15,6 +15,7 @@ from assay.backends.agents.frameworks.adapter import (
     OwnTools,
     Session,
     text_of,
+    waiting_for,
 )
 from assay.backends.agents.frameworks.recognise import framework
 from assay.backends.models.transport import OPENAI
@@ -71,6 +72,8 @@ class OpenAiAgents(Adapter):
         result = await known.Runner.run(copies.of(agent), said, hooks=hooks, **options)
         hooks.add_rest(result)
         session.history = result, copies.original(result.last_agent)  # who answered goes on
+        if result.interruptions:
+            return waiting_for(one.name for one in result.interruptions)
         return result.final_output
 
 

@@ -11,6 +11,7 @@ from assay.backends.agents.frameworks.adapter import (
     OwnTools,
     Session,
     text_of,
+    waiting_for,
 )
 from assay.backends.agents.frameworks.recognise import framework
 
@@ -48,7 +49,10 @@ class PydanticAi(Adapter):
         if session.history is not None:
             options["message_history"] = session.history.all_messages()
         session.history = result = await agent.run(text_of(task), capabilities=mine, **options)
-        return result.output
+        output = result.output
+        if isinstance(output, framework("pydantic_ai").DeferredToolRequests):
+            return waiting_for(one.tool_name for one in (*output.approvals, *output.calls))
+        return output
 
 
 @cache

@@ -13,6 +13,7 @@ from assay.backends.agents.frameworks.adapter import (
     OwnTools,
     Session,
     text_of,
+    waiting_for,
 )
 from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
@@ -42,6 +43,8 @@ class Strands(Adapter):
         made = _copy(agent, session)
         result = await made.invoke_async(text_of(task), **session.options)
         session.history = made
+        if interrupts := getattr(result, "interrupts", None):
+            return waiting_for(one.name for one in interrupts)
         if (structured := getattr(result, "structured_output", None)) is not None:
             return structured
         return "".join(part.get("text", "") for part in result.message["content"])

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 import assay
 from assay.errors import Refusal
-from support.agents.frameworks.contract import raised_by, suite_of, talk_of
+from support.agents.frameworks.contract import raised_by, suite_of, talk_of, waits_for_a_person
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
@@ -53,6 +53,20 @@ async def a_session_keeps_the_conversation_of_one_trial(kit):
         assert result.passed, result
 
 
+async def a_run_that_waits_for_an_approval_escalates(kit):
+    agent = kit.make()
+    agent.tools[0].needs_approval = True
+    await waits_for_a_person(kit, agent, 'call orders {"customer": 17}', "orders")
+
+
+async def the_function_that_runs_an_agent_is_the_agent(kit):
+    agent = kit.make()
+    for one in (partial(Runner.run, agent), partial(Runner.run_sync, starting_agent=agent, max_turns=3)):
+        fixture = [{"tool": "orders", "response": {"state": "lost"}}]
+        result = await assay.run_suite(suite_of(('call orders {"customer": 17}', "lost", fixture)), one)
+        assert result.passed, result
+
+
 async def fixtures_of_an_agent_behind_a_handoff(kit):
     """`handoff(agent)` is an object of the SDK around the agent."""
     other = kit.make()
@@ -67,6 +81,8 @@ async def fixtures_of_an_agent_behind_a_handoff(kit):
 
 
 ROWS = {
+    "a run that waits for an approval escalates": a_run_that_waits_for_an_approval_escalates,
+    "the function that runs an agent is the agent": the_function_that_runs_an_agent_is_the_agent,
     "fixtures of an agent behind a handoff": fixtures_of_an_agent_behind_a_handoff,
     "the agent that answered goes on": the_agent_that_answered_goes_on,
     "a session keeps the conversation of one trial": a_session_keeps_the_conversation_of_one_trial,

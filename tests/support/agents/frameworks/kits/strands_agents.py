@@ -1,7 +1,9 @@
 from pydantic import BaseModel
 from strands import Agent, tool
+from strands.hooks import BeforeToolCallEvent
 from strands.models.openai import OpenAIModel
 
+from support.agents.frameworks.contract import waits_for_a_person
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
@@ -22,3 +24,15 @@ def make(url, output=None, *, model=MODEL, **members):
         **({"structured_output_model": Order} if output else {}),
         **members,
     )
+
+
+async def a_run_that_interrupts_escalates(kit):
+    def ask(event):
+        event.interrupt("approval", reason="really?")
+
+    agent = kit.make()
+    agent.hooks.add_callback(BeforeToolCallEvent, ask)
+    await waits_for_a_person(kit, agent, 'call orders {"customer": 17}', "approval")
+
+
+ROWS = {"a run that interrupts escalates": a_run_that_interrupts_escalates}

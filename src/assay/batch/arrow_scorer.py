@@ -6,9 +6,9 @@ send it to their workers.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from importlib import import_module
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -21,9 +21,10 @@ from assay.api.evaluation import Checks, execution_options, with_functions, with
 from assay.backends.provider_config import ProviderPolicy
 from assay.batch.result_columns import BatchLayout, ResultColumns, arrow_schema
 from assay.checks.runner import ResultOptions
-from assay.errors import InvalidRequest, Problem
+from assay.errors import InvalidRequest, Problem, UsageError
 from assay.extras import require
 from assay.fep.execution.execute import Execution, ExecutionOptions
+from assay.fep.outputs.resume import fingerprint
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import plan_of
 from assay.fep.planning.scorer import ScoredCase
@@ -55,6 +56,7 @@ class ScorerOptions(Struct, frozen=True):
     tasks: int | None
     timeout: float | None
     concurrency: int | None
+    modules: tuple[str, ...]  # with checks, that every process imports
     limits: Any  # of the process that made the scorer
 
 
@@ -68,6 +70,7 @@ def scorer(
     tasks: int | None = None,
     timeout: float | None = None,
     concurrency: int | None = None,
+    check_modules: Sequence[str] = (),
 ) -> "ArrowScorer":
     """
     A function that scores every row of a RecordBatch, a table or a data frame, and can be pickled.
@@ -81,6 +84,7 @@ def scorer(
     value. Reasons and messages of errors may quote the output. A row that is not a case is refused; with
     `skip_bad_rows` its status is `error`, and `problem` says why. `tasks` is the number of scorers that run at the same
     time on all machines: judges and remote embedders need it, as each scorer takes its share of a provider's limits.
+    `check_modules` have checks, such as `mine:Polite`: every process imports them.
     """
     require("assay.batch", "tables", package="pyarrow")
     check_arguments(by=by)
@@ -90,7 +94,7 @@ def scorer(
     return ArrowScorer(
         ScorerOptions(
             checks, None if columns is None else dict(columns), names, content, skip_bad_rows, tasks, timeout,
-            concurrency, limits,
+            concurrency, tuple(check_modules), limits,
         )
     )  # fmt: skip
 
@@ -137,8 +141,30 @@ class ArrowScorer:
         empty = self.schema.empty_table()
         return (empty if results is None else results).to_pandas(types_mapper=pandas.ArrowDtype)
 
+    def score_rows(self, rows: Iterable[Any]) -> Any:
+        """
+        The results of rows or contexts of JSON as a RecordBatch. A row that is a refusal is one that cannot be read.
+        """
+        return self._results(_Rows(rows, None, self._options, self._settings))
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the checks with their versions, and of the options that change the results."""
+        options = self._options
+        checks = fingerprint(self._plan, []).checks
+        members = [checks, options.columns, options.by, options.content, options.skip_bad_rows]
+        return sha256(msgspec.json.encode(members)).hexdigest()
+
+    @property
+    def check_types(self) -> dict[str, str]:
+        """The label of every check with its type."""
+        return self._plan.label_types or {}
+
     def _score(self, frame: Any) -> Any:
-        rows = _Rows(frame, self._options, self._settings)
+        rows = _Rows(rows_of(frame, PLACE), columns_of(frame, PLACE), self._options, self._settings)
+        return self._results(rows)
+
+    def _results(self, rows: "_Rows") -> Any:
         execution = Execution(self._plan, rows.contexts(), Tally(), self._execution)
         scored: list[ScoredCase] = []
         if self._plan.shared is not None and self._plan.shared.waits:
@@ -177,7 +203,9 @@ def _plan(options: ScorerOptions, settings: Settings, execution: ExecutionOption
         raise InvalidRequest(Problem("tasks", f"expected a whole number above 0, got {options.tasks!r}"))
     policy = ProviderPolicy(seconds=execution.seconds, share=options.tasks or 1)
     services = parts.services(settings, policy)
-    checks, registry = with_functions(with_short_forms(options.checks), parts.registry(settings))
+    checks, registry = with_functions(
+        with_short_forms(options.checks), parts.registry(settings, options.modules)
+    )
     plan = plan_of(checks, registry, services, ResultOptions())
     if plan.shared is None:
         message = "expected one list of checks for all rows, because the schema of the results depends on it"
@@ -196,25 +224,37 @@ def _plan(options: ScorerOptions, settings: Settings, execution: ExecutionOption
 class _Rows:
     """The rows of one batch as contexts. `problems` has an entry for each row that was read: None for a case."""
 
-    def __init__(self, frame: Any, options: ScorerOptions, settings: Settings) -> None:
-        names = columns_of(frame, PLACE)
-        self._frame, self._settings, self._skip = frame, settings, options.skip_bad_rows
+    def __init__(
+        self, rows: Iterable[Any], names: tuple[str, ...] | None, options: ScorerOptions, settings: Settings
+    ) -> None:
+        """`names`: of the columns of a table; None: the first row says which there are."""
+        self._rows, self._settings, self._skip = rows, settings, options.skip_bad_rows
         self._reader = RowReader("context", options.columns or {}, PLACE, names)
-        self.table = self._reader.table
         self.problems: list[Sequence[Problem] | None] = []
-        whole = "test_case" in names
-        if not whole and "id" not in (options.columns or {}) and not self._has_id():
-            raise InvalidRequest(Problem(PLACE, NO_ID))
+        self._has_ids = "id" in (options.columns or {})
+        if names is not None:
+            self._require_id()
 
-    def _has_id(self) -> bool:
-        return ["test_case", "id"] in self.table.values()
+    @property
+    def table(self) -> dict[str, list[str]]:
+        """The columns, each with the place of its cells in a context."""
+        return self._reader.table
+
+    def _require_id(self) -> None:
+        """Refuse rows without ids. Whole contexts, which are no rows of a table, have their own."""
+        table = self._reader.table
+        if table and not self._has_ids and ["test_case", "id"] not in table.values():
+            raise UsageError(f"{PLACE}: {NO_ID}")
 
     def contexts(self) -> Iterator[Context]:
         inputs = InputDigests()
-        for at, cells in zip(count(), rows_of(self._frame, PLACE)):
+        for at, row in enumerate(self._rows):
             try:
-                context = context_at(self._reader.read(cells, at), at, self._settings)
-                context = with_one_input(context, at, inputs)
+                if isinstance(row, InvalidRequest):
+                    raise row
+                document = self._reader.read(row, at)
+                self._require_id()
+                context = with_one_input(context_at(document, at, self._settings), at, inputs)
             except InvalidRequest as refusal:
                 if not self._skip:
                     raise

@@ -11,9 +11,11 @@ from assay.batch.number_sums import NumberSums
 from assay.batch.result_table import OutcomePattern, ResultTable
 from assay.errors import InvalidRequest, Problem
 from assay.fep.outputs.failing_cases import CASES, FailingCase
+from assay.ports.cases import ERROR, FAILED, SKIPPED
 from assay.protocol.results import Status
 from assay.results.slices import MAX_SLICES, NONE, SliceRates, too_many_slices
 from assay.results.statistics import Group, Labels, OutcomeCounts, Statistics
+from assay.results.tally import CheckTally, Tally, TallyRecord
 from assay.stats.intervals import Mean, Rate
 
 SEVERAL = (
@@ -98,6 +100,35 @@ class Summary:
             means.setdefault(label, {})[name] = sums.mean()
         return self._all.outcomes.statistics(means)
 
+    def tally(self) -> Tally:
+        """The counts as those of a run that has ended."""
+        means = {} if self.statistics is None else self.statistics.checks
+        rows = {
+            label: CheckTally(
+                counts.passed,
+                counts.failed,
+                counts.error,
+                counts.skip,
+                counts.other,
+                {name: (one.of, one.mean * one.of) for name, one in means[label].means.items()}
+                if label in means
+                else {},
+            )
+            for label, counts in self.checks.items()
+        }
+        tally = Tally()
+        tally.add(
+            TallyRecord(
+                rows=rows,
+                completed_cases=self.statuses["completed"],
+                error_cases=self.statuses["error"],
+                skipped_cases=self.statuses["skip"],
+                statistics=self.statistics,
+                outcomes=[(*key, cases) for key, cases in self._all.outcomes.outcomes.items()],
+            )
+        )
+        return tally
+
     @property
     def pass_rate(self) -> Rate | None:
         """The share of checks that passed, a case at a time."""
@@ -118,6 +149,12 @@ class Summary:
     def failing(self) -> list[FailingCase]:
         """The first cases that did not pass, in the order of their ids (`case-2` before `case-10`)."""
         return list(self._failing)
+
+    @property
+    def failed_cases(self) -> int:
+        """The number of cases that did not pass, or were not measured."""
+        outcomes = self._all.outcomes.outcomes
+        return sum(cases for (outcome, _), cases in outcomes.items() if outcome in FAILED + ERROR + SKIPPED)
 
     def quantile(self, check: str, share: float, name: str = "score") -> float | None:
         """The approximate quantile of the numbers of a check, within 1% of a value at that rank; None without one."""

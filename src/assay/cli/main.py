@@ -35,6 +35,7 @@ SECTIONS: dict[
 ] = {  # a verb is `folder.name`, found in `verbs` of the folder, or verbs of its own
     "Measure": {
         "evaluate": "evaluate.evaluate",
+        "merge": "merge.merge",
         "run": "agent_evals.run",
         "verify": "approvals.verify",
         "judge": "agent_evals.judge",

@@ -12,6 +12,7 @@ import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
 from assay.inputs.context import CONTAINERS, not_json, to_json_document
+from assay.inputs.portions import Portion, items_before, lines_of_portion
 from assay.inputs.table_files import (
     BOM,
     csv_columns,
@@ -154,40 +155,55 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
 class LineItems:
     """The lines of a plain or gzipped file as items. A reader that needs only their texts iterates over `lines`."""
 
-    def __init__(self, name: str, limits: Limits) -> None:
-        self.name, self._limits = name, limits
+    def __init__(self, name: str, limits: Limits, portion: Portion | None = None) -> None:
+        self.name, self._limits, self._portion = name, limits, portion
 
     def lines(self) -> Iterator[tuple[int, bytes, int]]:
         """The number of each line, its text, and the offset in the file after it."""
         _, compressed = format_of(self.name, "jsonl")
         with open_file(self.name, compressed=compressed) as file:
-            yield from lines_of(file, self._limits)
+            yield from portion_lines(file, self._limits, self._portion)
 
     def __iter__(self) -> Iterator[SourceItem]:
         for number, line, end in self.lines():
             yield SourceItem(f"{self.name}:", number, line, end)
 
 
+def portion_lines(
+    file: IO[bytes], limits: Limits, portion: Portion | None
+) -> Iterator[tuple[int, bytes, int]]:
+    """The lines of a file, or of a portion of it."""
+    if portion is None:
+        return lines_of(file, limits)
+    return lines_of_portion(file, limits.max_line_bytes, portion)
+
+
 def read_items(
-    name: str, limits: Limits, default: Format = "jsonl", member: str | None = None, *, flat: bool = False
+    name: str,
+    limits: Limits,
+    default: Format = "jsonl",
+    member: str | None = None,
+    *,
+    flat: bool = False,
+    portion: Portion | None = None,
 ) -> Iterator[SourceItem]:
     """
     The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV.
 
     With `member`, the list may also be this member of an object; its other members are not read. `flat`: a dot in the
-    name of a column is one like any other.
+    name of a column is one like any other. `portion`: only the lines or row groups of it.
     """
     form, compressed = format_of(name, default)
     with open_file(name, compressed=compressed) as file:
         if form == "jsonl":
-            for number, line, end in lines_of(file, limits):
+            for number, line, end in portion_lines(file, limits, portion):
                 yield SourceItem(f"{name}:", number, line, end)
         elif form == "csv":
             for number, row, problems, columns in csv_rows(file, name, limits, flat=flat):
                 raw = b"" if problems else msgspec.json.encode(row)
                 yield SourceItem(f"{name}:", number, raw, 0, problems, columns)
         elif form == "parquet":
-            for at, ((row, infinite), columns) in enumerate(parquet_rows(file, name), 1):
+            for at, (row, infinite), columns in parquet_rows(file, name, portion):
                 nested, wrong = nested_row(row) if not flat and any(map(is_nested, row)) else (row, ())
                 _, encoded, unlike_json = to_json_document(nested, "", limits)
                 wrong += tuple(unlike_json)
@@ -199,6 +215,14 @@ def read_items(
                 _, encoded, problems = to_json_document(item, "", limits)
                 raw = b"" if problems else encoded
                 yield SourceItem(f"{location}[", at, raw, 0, tuple(problems))
+
+
+def portion_start(name: str, first: SourceItem, portion: Portion) -> int:
+    """The number of documents before a portion of a file, whose first document is `first`."""
+    if format_of(name, "jsonl")[0] == "parquet":
+        return first.number - 1
+    with open_file(name, compressed=False) as file:
+        return items_before(file, portion)
 
 
 def table_columns(name: str, limits: Limits) -> tuple[str, ...]:

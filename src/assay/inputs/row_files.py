@@ -18,10 +18,12 @@ from assay.inputs.files import (
     check_readable,
     format_of,
     open_file,
+    portion_start,
     read_items,
     table_columns,
 )
 from assay.inputs.places import InputTable
+from assay.inputs.portions import Portion
 from assay.inputs.rows import ROW_KINDS, ColumnMap, Part, find_columns, is_row
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
@@ -37,10 +39,11 @@ def items_of(
     part: Part,
     columns: Mapping[str, str] | None = None,
     table: InputTable | None = None,
+    portion: Portion | None = None,
 ) -> Iterator[SourceItem]:
     """The documents of a file; those that are rows become contexts, cases or outputs. `table` gets their columns."""
     form, _ = format_of(name, "jsonl")
-    pieces = read_items(name, limits, member=MEMBERS[part])
+    pieces = read_items(name, limits, member=MEMBERS[part], portion=portion)
     first = next(pieces, None)
     kind = ROW_KINDS.get(form, "json")
     if first is None:
@@ -52,7 +55,8 @@ def items_of(
         yield from pieces
         return
     mapping: ColumnMap | None = None
-    for number, piece in enumerate(chain([first], pieces), 1):
+    start = 1 if portion is None else 1 + portion_start(name, first, portion)
+    for number, piece in enumerate(chain([first], pieces), start):
         document = _document(piece)
         if not is_object(document):
             yield piece  # its problems are reported by the reader of contexts

@@ -15,6 +15,7 @@ from assay.errors import BadLine, EnvironmentFailure, Problem
 from assay.extras import require
 from assay.inputs.cells import Cells, read_cells
 from assay.inputs.context import not_json, too_long
+from assay.inputs.portions import Portion
 from assay.ports import Limits
 from assay.protocol.duplicates import TWICE, duplicate_member
 from assay.protocol.json_types import is_object
@@ -140,13 +141,22 @@ def _set_cell(document: dict[str, Any], column: str, value: Any) -> Problem | No
 BATCH = 1_024  # rows in memory
 
 
-def parquet_rows(file: IO[bytes], name: str) -> Iterator[tuple[Cells, tuple[str, ...]]]:
-    """Yield rows with the columns of the file. A null, or a number that is missing (NaN), is absent."""
+def parquet_rows(
+    file: IO[bytes], name: str, portion: Portion | None = None
+) -> Iterator[tuple[int, Cells, tuple[str, ...]]]:
+    """
+    Yield rows with their numbers and the columns of the file. A null, or a number that is missing (NaN), is absent.
+
+    `portion`: only its row groups.
+    """
     with _open_parquet(file, name) as table:
         columns = tuple(table.schema_arrow.names)
-        for batch in table.iter_batches(batch_size=BATCH):
+        first, last = (portion or Portion(1, 1)).range_of(table.num_row_groups)
+        number = sum(table.metadata.row_group(at).num_rows for at in range(first))
+        for batch in table.iter_batches(batch_size=BATCH, row_groups=list(range(first, last))):
             for row in batch.to_pylist():
-                yield read_cells(row), columns
+                number += 1
+                yield number, read_cells(row), columns
 
 
 def parquet_columns(file: IO[bytes], name: str) -> tuple[str, ...]:

@@ -16,20 +16,21 @@ DATA = "data"  # of the metadata of a stored evaluation: a digest of the names o
 CASES_OF_DATA = "cases of its data"
 NAMED = 3  # runs that a text names
 
-Rule = Literal["failing", "ids", "failing and ids", "first", "decided"]
+Rule = Literal["failing", "ids", "failing and ids", "first", "decided", "shard"]
 
 
 class RunPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     The number of cases that were chosen, of how many (None: it is not known), and the rule.
 
-    `runs`: those in which the chosen cases did not pass, the newest first.
+    `runs`: those in which the chosen cases did not pass, the newest first. `shard`: `2/5`, the second of five.
     """
 
     cases: int
     of: int | None
     rule: Rule
     runs: tuple[str, ...] = ()
+    shard: str = ""
 
     @property
     def by_outcome(self) -> bool:
@@ -47,6 +48,8 @@ class RunPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return ""
         if self.rule == "decided":
             return ", in random order until the run had decided"
+        if self.rule == "shard":
+            return f", shard {self.shard}"
         if self.rule == "ids":
             return ", those that were named"
         more = f" and {len(self.runs) - NAMED:,} more" if len(self.runs) > NAMED else ""

@@ -31,6 +31,24 @@ Exit codes:
   2  wrong usage
   3  every check was measured; a pass rate is below its --min-pass-rate
 """,
+    "merge": """Join the results of all shards of one run.
+
+\b
+    assay evaluate --contexts answers.jsonl --checks checks.yaml --shard 1/2 -o part-1.jsonl
+    assay evaluate --contexts answers.jsonl --checks checks.yaml --shard 2/2 -o part-2.jsonl
+    assay merge part-1.jsonl part-2.jsonl -o results.jsonl
+
+A part is finished when the manifest stands beside it, which its shard writes last. Parts of other checks, of other
+inputs, twice the same shard and a missing one are refused. The results, the table and the exit code are those of
+`assay evaluate` over the whole input.
+
+\b
+Exit codes:
+  0  every check was measured; no pass rate is below its --min-pass-rate
+  1  a check was not measured, or the run was empty or failed
+  2  wrong usage, such as parts that are not of one run
+  3  every check was measured; a pass rate is below its --min-pass-rate
+""",
     "run": """Run an agent against a suite and print a scorecard.
 
 \b

@@ -11,7 +11,11 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Agent": "--agent --trials --timeout --max-cost",
         "Decide": "--min-pass-rate --baseline --until --margin --seed --by --standardize-by --k --allow-errors",
         "Output": "--output --save --name --tag --to --experiment --no-resolved-arguments --timings --verbose --json",
-        "Speed": "--concurrency --jobs --cache --batch --batch-hours --resume --fail-fast",
+        "Speed": "--concurrency --jobs --shard --cluster --scheduler --cache --batch --batch-hours --resume --fail-fast",
+    },
+    "merge": {
+        "Decide": "--min-pass-rate --by --allow-errors",
+        "Output": "--output --verbose --json",
     },
     "run": {
         "Input": "--mode --only --limit --fixtures --checks --check-module",

@@ -73,3 +73,32 @@ class Group(typer.core.TyperGroup):
         if option is not None:
             option.default = False
         return option
+
+
+ResultFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="File for results: .jsonl, .json, .csv, .xlsx or .parquet; '-' is JSONL on standard output (repeatable).",
+        metavar="F",
+    ),
+]
+SlicesBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Show pass rates for each tag, or for each value of a column or path (repeatable).",
+        metavar="PATH",
+    ),
+]
+MinPassRate = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Lowest pass rate that is good enough, from 0 to 1: X, CHECK=X or tag:NAME=X (repeatable).",
+        metavar="X",
+    ),
+]
+AllowErrors = Annotated[
+    bool, typer.Option("--allow-errors", help="Do not exit with 1 when a check was not measured.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also name the methods of the intervals.")]

@@ -17,13 +17,13 @@ from assay.cli.console.console import (
 from assay.cli.console.only import NothingToRun
 from assay.cli.evaluate.bars import (
     dimensions_without_values,
-    exit_code,
     results_of,
 )
 from assay.cli.evaluate.evaluate_options import EvaluateOptions
-from assay.cli.evaluate.evaluate_report import Outcome, report, report_sending
+from assay.cli.evaluate.evaluate_report import Outcome, exit_code_of, report, report_sending
 from assay.cli.evaluate.evaluation import Evaluation
 from assay.cli.evaluate.inputs_outputs import flush_on_error, run_end
+from assay.cli.evaluate.shard import finish_part, shard_part
 from assay.cli.evaluate.table_input import with_commands, with_table
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal
 from assay.errors.exit_codes import ERROR, PASSED
@@ -161,6 +161,11 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
             sink.close(footer)
         except EnvironmentFailure as failure:
             error = error or failure
+    if error is None:
+        inputs = evaluation.inputs
+        finish_part(
+            evaluation.options, evaluation.plan, inputs.columns(evaluation.options), tally.cases, bad_lines
+        )
     slices = list(evaluation.slices.rates()) if evaluation.slices else []
     for name in dimensions_without_values(slices):
         echo_err(f"--by {name}: no case has a value there")
@@ -175,11 +180,11 @@ def _close(evaluation: Evaluation, error: Refusal | None) -> Outcome:
 
 
 def _part_of(evaluation: Evaluation) -> RunPart | None:
-    """The part of the cases that --only chose, or that ran until it was decided."""
+    """The part of the cases that --only or --shard chose, or that ran until it was decided."""
     if evaluation.until is not None:
         return evaluation.until.part
-    choice = evaluation.inputs.choice
-    return choice.part(evaluation.tally.distinct_cases) if choice else None
+    choice, cases = evaluation.inputs.choice, evaluation.tally.distinct_cases
+    return choice.part(cases) if choice else shard_part(evaluation.options, cases)
 
 
 def _send(evaluation: Evaluation, outcome: Outcome) -> "Sequence[Delivery]":
@@ -190,23 +195,6 @@ def _send(evaluation: Evaluation, outcome: Outcome) -> "Sequence[Delivery]":
 
     explanations = evaluation.settings.send_explanations
     return send_stored(outcome.footer.evaluation_id, evaluation.targets, explanations=explanations)
-
-
-def exit_code_of(evaluation: Evaluation, outcome: Outcome) -> int:
-    from assay.cli.evaluate.report_lines import unmeasured_line  # deferred import: it is loaded by now
-
-    tally = evaluation.tally
-    measured = not (tally.error_cases or tally.skipped_cases or evaluation.bad_lines.count)
-    rows = tally.rows.values()
-    nothing = not tally.cases or (rows and not any(row.completed for row in rows))
-    if outcome.error or nothing or not (measured or evaluation.options.allow_errors):
-        return ERROR
-    if evaluation.until is not None:
-        return evaluation.until.decision.exit_code
-    for one in outcome.bars:
-        if one.share is None:
-            echo_err(unmeasured_line(one))
-    return exit_code(outcome.bars)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.cli.console.only import Only
+from assay.inputs.portions import Portion
 from assay.runs.run_names import name_tag
 
 
@@ -50,6 +51,9 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     seed: int = 0  # of the order of --until
     jobs: int | None = None  # None: as many as the run is worth
     resume: bool = False
+    shard: Portion | None = None
+    cluster: str | None = None
+    scheduler: str | None = None
     save: bool = False
     send: list[str] = []  # --to
     verbose: bool = False

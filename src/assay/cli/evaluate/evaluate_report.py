@@ -2,23 +2,55 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
 
 from assay.cli.console.console import case_count, count_of, echo, echo_err, echo_json
-from assay.cli.evaluate.bars import BarResult, as_document, slice_document
-from assay.cli.evaluate.evaluation import Evaluation
+from assay.cli.evaluate.bars import BarOptions, BarResult, as_document, exit_code, slice_document
+from assay.cli.evaluate.evaluate_options import EvaluateOptions
+from assay.cli.evaluate.inputs_outputs import BadLines, Inputs
 from assay.errors import EnvironmentFailure, Refusal
+from assay.errors.exit_codes import ERROR
+from assay.fep.outputs.failing_cases import FailingCases
 from assay.inputs.input_digests import OTHER_INPUT
 from assay.results.run_end import RunFooter
 from assay.results.run_part import RunPart
 from assay.results.slices import SliceRates
+from assay.results.tally import Tally
 
 if TYPE_CHECKING:
+    from assay.cli.evaluate.agent_dataset import AgentExecution
+    from assay.cli.evaluate.baseline_results import BaselineSink
+    from assay.cli.evaluate.until_decided import UntilDecided
     from assay.cli.render.evaluate_documents import Evaluated
-    from assay.cli.stored_runs.send import Delivery
+    from assay.cli.stored_runs.send import Delivery, Target
+
+
+class Reported(Protocol):
+    """What a report reads of an evaluation, or of the parts that were merged."""
+
+    @property
+    def options(self) -> EvaluateOptions: ...
+    @property
+    def tally(self) -> Tally: ...
+    @property
+    def failing(self) -> FailingCases: ...
+    @property
+    def bad_lines(self) -> BadLines: ...
+    @property
+    def bars(self) -> BarOptions: ...
+    @property
+    def inputs(self) -> Inputs: ...
+    @property
+    def targets(self) -> "Sequence[Target]": ...
+    @property
+    def agent(self) -> "AgentExecution | None": ...
+    @property
+    def baseline(self) -> "BaselineSink | None": ...
+    @property
+    def until(self) -> "UntilDecided | None": ...
 
 
 class Outcome(NamedTuple):
@@ -33,7 +65,7 @@ class Outcome(NamedTuple):
     deliveries: "Sequence[Delivery]" = ()  # of --to
 
 
-def report_sending(evaluation: Evaluation, outcome: Outcome) -> bool:
+def report_sending(evaluation: Reported, outcome: Outcome) -> bool:
     """Say what was sent. False: not everything was."""
     if not evaluation.targets:
         return True
@@ -49,7 +81,7 @@ def report_sending(evaluation: Evaluation, outcome: Outcome) -> bool:
     return report_problems(run, outcome.deliveries)
 
 
-def report(evaluation: Evaluation, outcome: Outcome) -> None:
+def report(evaluation: Reported, outcome: Outcome) -> None:
     options, footer = evaluation.options, outcome.footer
     if options.json:
         document = document_of(evaluation, outcome)
@@ -73,7 +105,7 @@ def report(evaluation: Evaluation, outcome: Outcome) -> None:
     report_error(evaluation, outcome.error)
 
 
-def document_of(evaluation: Evaluation, outcome: Outcome, window: str = "") -> "Evaluated":
+def document_of(evaluation: Reported, outcome: Outcome, window: str = "") -> "Evaluated":
     """What `--json` prints. `window`: the traces that it evaluated, of several."""
     from assay.cli.render import check_table  # deferred import: rich loads slowly
     from assay.cli.render.evaluate_documents import Evaluated
@@ -101,7 +133,7 @@ def document_of(evaluation: Evaluation, outcome: Outcome, window: str = "") -> "
     return Evaluated(**members)
 
 
-def print_tables(evaluation: Evaluation, outcome: Outcome, *, title: str | None = None) -> None:
+def print_tables(evaluation: Reported, outcome: Outcome, *, title: str | None = None) -> None:
     """Print what a person reads. `title` begins it; without one, the name of the experiment does."""
     from assay.cli.evaluate import report_lines
     from assay.cli.render import check_table  # deferred import: rich loads slowly
@@ -133,7 +165,7 @@ def print_tables(evaluation: Evaluation, outcome: Outcome, *, title: str | None 
         echo(f"results in {name}")
 
 
-def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
+def _print_shortfalls(evaluation: Reported, outcome: Outcome) -> None:
     """On standard error: standard output has the results."""
     from assay.cli.evaluate import report_lines
     from assay.cli.render import check_table  # deferred import: rich loads slowly
@@ -148,7 +180,7 @@ def _print_shortfalls(evaluation: Evaluation, outcome: Outcome) -> None:
             echo_err(report_lines.bar_line(one))
 
 
-def report_error(evaluation: Evaluation, error: Refusal | None) -> None:
+def report_error(evaluation: Reported, error: Refusal | None) -> None:
     tally = evaluation.tally
     if evaluation.bad_lines.count:
         echo_err(f"{count_of(evaluation.bad_lines.count, 'line')} skipped and not measured")
@@ -168,7 +200,26 @@ def report_error(evaluation: Evaluation, error: Refusal | None) -> None:
         echo_err(_part(evaluation))
 
 
-def _shown_bar(evaluation: Evaluation, outcome: Outcome) -> float | None:
+def exit_code_of(evaluation: Reported, outcome: Outcome) -> int:
+    from assay.cli.evaluate.report_lines import unmeasured_line  # deferred import: it is loaded by now
+
+    tally = evaluation.tally
+    measured = not (tally.error_cases or tally.skipped_cases or evaluation.bad_lines.count)
+    rows = tally.rows.values()
+    nothing = not (tally.cases or evaluation.options.shard) or (
+        rows and not any(row.completed for row in rows)
+    )
+    if outcome.error or nothing or not (measured or evaluation.options.allow_errors):
+        return ERROR
+    if evaluation.until is not None:
+        return evaluation.until.decision.exit_code
+    for one in outcome.bars:
+        if one.share is None:
+            echo_err(unmeasured_line(one))
+    return exit_code(outcome.bars)
+
+
+def _shown_bar(evaluation: Reported, outcome: Outcome) -> float | None:
     """The overall bar, where the table decides it."""
     if outcome.partial or evaluation.until is not None or _chosen_part(outcome):
         return None
@@ -181,12 +232,12 @@ def _chosen_part(outcome: Outcome) -> RunPart | None:
     return None if end is None or end.part is UNSET else end.part
 
 
-def _part(evaluation: Evaluation) -> str:
+def _part(evaluation: Reported) -> str:
     tally = evaluation.tally
     return f"stopped after {case_count(tally.distinct_cases, tally.cases)}; the others were not measured"
 
 
-def _report_repeats(evaluation: Evaluation) -> None:
+def _report_repeats(evaluation: Reported) -> None:
     """Say that lines of a table count as trials: a stranger may not know that an id occurs twice."""
     source, tally = evaluation.inputs.source, evaluation.tally
     repeated = tally.cases - tally.distinct_cases

@@ -17,6 +17,7 @@ from assay.cli.console.console import ProgressLine, stdout_to_stderr
 from assay.cli.evaluate.bars import read_bars, slice_sink, with_check_names
 from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.cli.evaluate.inputs_outputs import BadLines, flush, open_inputs, open_sinks
+from assay.cli.evaluate.shard import begin_part, require_shared, validate_shard
 from assay.cli.evaluate.table_input import require_expected
 from assay.cli.evaluate.until_options import validate_until
 from assay.cli.render.repeats import validate_ks
@@ -92,6 +93,7 @@ class Evaluation:
         self.slices = slice_sink(self.bars, self.inputs.columns(options))
         self.until = _until_sink(options, self.bars.overall, self.tally)
         self.baseline = _baseline_sink(options) if self.until is None else None
+        begin_part(options)
         self.sinks = self._open_sinks()
         self.progress = ProgressLine(quiet=options.json)
         self._until = time.monotonic() + self.settings.limits.run_seconds
@@ -126,6 +128,7 @@ class Evaluation:
             problems += with_file_name(str(options.request), own.problems)
         if problems or plan is None:
             raise InvalidRequest(problems)
+        require_shared(plan, options)
         inputs.checks = plan.checks
         if options.checks is not None:
             note_unused(options.modules, plan, options.checks)
@@ -242,6 +245,7 @@ class Evaluation:
 
 def _validate(options: EvaluateOptions) -> None:
     _validate_agent(options)
+    validate_shard(options)
     check_tags(options.own_tags)
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")

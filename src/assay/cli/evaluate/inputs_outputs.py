@@ -75,7 +75,13 @@ class Inputs(Struct):
         answers, those of the outputs are gone.
         """
         answered = options.agent is not None
-        kept = answered or options.save or options.by or any(name.endswith(TABLES) for name in options.to)
+        kept = (
+            answered
+            or options.save
+            or options.by
+            or options.shard
+            or any(name.endswith(TABLES) for name in options.to)
+        )
         if self.source is None or not kept:
             return NO_PLACES
         if self.source.streamed and not self.source.columns:
@@ -109,14 +115,14 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad_lines: BadLine
 
     def open_source(on_bad: OnBad | None) -> Source:
         if options.contexts:
-            return from_contexts(options.contexts, limits, on_bad, columns)
+            return from_contexts(options.contexts, limits, on_bad, columns, options.shard)
         if options.outputs is None:
             return from_cases(str(options.cases), limits, on_bad, columns)
         return from_pair(str(options.cases), str(options.outputs), limits, on_bad, columns)
 
     choice = _choice(options, settings, open_source)
     source = open_source(bad_lines if options.skip_bad_lines else None)
-    size = 0 if options.limit or choice else _size(options.contexts or str(options.cases))
+    size = 0 if options.limit or options.shard or choice else _size(options.contexts or str(options.cases))
     contexts = _chosen(source, choice, options)
     return Inputs(contexts, checks, experiment, source=source, size=size, choice=choice)
 

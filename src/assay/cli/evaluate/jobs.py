@@ -175,6 +175,8 @@ def reason_for_one_process(plan: Plan, inputs: Inputs, options: EvaluateOptions)
         return "rows of a table are read in one process"
     if options.limit or options.fail_fast or inputs.choice is not None:
         return "--only, --limit and --fail-fast need the cases in order"
+    if options.shard is not None:
+        return "a shard is a part of a file already"
     if plan.list_count is not None:
         return "checks listed per case need the cases in order"
     if options.batch:

@@ -29,11 +29,11 @@ from assay.fep.planning.sources import Source, valid_contexts
 from assay.host import parts
 from assay.inputs.files import SourceItem
 from assay.inputs.input_digests import digest_of
+from assay.inputs.portions import next_line, seek_line
 from assay.results.tally import Tally
 from assay.settings import load
 
 LISTED = 10
-BLOCK = 1 << 18
 Writer = Callable[[bytes], object]
 NoteCase = Callable[[ScoredCase, bytes], None]
 
@@ -151,14 +151,13 @@ class _Range:
             if (now.st_dev, now.st_ino) != (config.device, config.inode):
                 raise OSError(errno.ESTALE, "another file has this name now")
             if part.start > 0:  # a line that started before belongs to the range before
-                file.seek(part.start - 1)
-                _next_line(file, 0)
+                seek_line(file, part.start)
             yield from self._lines(file, config, part)
 
     def _lines(self, file: IO[bytes], config: WorkerConfig, part: ByteRange) -> Iterator[SourceItem]:
         at = file.tell()
         while at < part.end:
-            line, size = _next_line(file, config.limits.max_line_bytes)
+            line, size = next_line(file, config.limits.max_line_bytes)
             if not size:
                 return
             self.line += 1
@@ -187,17 +186,6 @@ class _RangeInputs:
 
     def record(self) -> RangeInputs:
         return RangeInputs(self._ids, self._digests.tobytes(), self._lines.tobytes())
-
-
-def _next_line(file: IO[bytes], most: int) -> tuple[bytes, int]:
-    """The next line and its length. Of a line over the limit, only a part that is also over the limit is held."""
-    line = file.readline(most + BLOCK)
-    size = len(line)
-    while len(line) > most and line[-1:] != b"\n" and (rest := file.readline(BLOCK)):
-        size += len(rest)
-        if rest.endswith(b"\n"):
-            break
-    return line, size
 
 
 if __name__ == "__main__":

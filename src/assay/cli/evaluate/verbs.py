@@ -4,7 +4,20 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console.options import AsJson, Batch, BatchHours, CheckModules, RunName, RunTags, SendTo
+from assay.cli.console.options import (
+    AllowErrors,
+    AsJson,
+    Batch,
+    BatchHours,
+    CheckModules,
+    MinPassRate,
+    ResultFiles,
+    RunName,
+    RunTags,
+    SendTo,
+    SlicesBy,
+    Verbose,
+)
 
 
 def evaluate(
@@ -58,31 +71,10 @@ def evaluate(
     checks: Annotated[
         str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")
     ] = None,
-    output: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="File for results: .jsonl, .json, .csv, .xlsx or .parquet; '-' is JSONL on standard output "
-            "(repeatable).",
-            metavar="F",
-        ),
-    ] = None,
+    output: ResultFiles = None,
     check_module: CheckModules = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Show pass rates for each tag, or for each value of a column or path (repeatable).",
-            metavar="PATH",
-        ),
-    ] = None,
-    min_pass_rate: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Lowest pass rate that is good enough, from 0 to 1: X, CHECK=X or tag:NAME=X (repeatable).",
-            metavar="X",
-        ),
-    ] = None,
+    by: SlicesBy = None,
+    min_pass_rate: MinPassRate = None,
     baseline: Annotated[
         str | None,
         typer.Option(help="Run or result file to compare with; see `assay compare`.", metavar="RUN"),
@@ -94,9 +86,7 @@ def evaluate(
             metavar="PATH",
         ),
     ] = None,
-    allow_errors: Annotated[
-        bool, typer.Option("--allow-errors", help="Do not exit with 1 when a check was not measured.")
-    ] = False,
+    allow_errors: AllowErrors = False,
     no_resolved_arguments: Annotated[
         bool,
         typer.Option("--no-resolved-arguments", help="Leave the arguments of the checks out of the results."),
@@ -178,13 +168,32 @@ def evaluate(
             help="Continue the .jsonl file of an interrupted run; keep the results in it.",
         ),
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate the I-th of N parts of a .jsonl or .parquet file; see `assay merge`.",
+            metavar="I/N",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="`dask`: score the files of --contexts, such as 's3://b/*.parquet', on a cluster; -o is a folder.",
+            metavar="ENGINE",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of the scheduler of --cluster; default: a cluster of this machine.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     save: Annotated[
         bool, typer.Option("--save", help="Store the run, for `assay list`, `show` and `export`.")
     ] = False,
     to: SendTo = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also name the methods of the intervals.")
-    ] = False,
+    verbose: Verbose = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")
     ] = False,
@@ -193,6 +202,7 @@ def evaluate(
     from assay.cli.evaluate.evaluate import main
     from assay.cli.evaluate.evaluate_options import EvaluateOptions
     from assay.cli.render.repeats import read_ks
+    from assay.inputs.portions import read_portion
 
     options = EvaluateOptions(
         request=request,
@@ -232,11 +242,18 @@ def evaluate(
         batch_hours=batch_hours,
         jobs=jobs,
         resume=resume,
+        shard=None if shard is None else read_portion(shard),
+        cluster=cluster,
+        scheduler=scheduler,
         save=save or name is not None or bool(to or tag),
         send=to or [],
         verbose=verbose,
         json=json,
     )
+    if options.cluster or options.scheduler:
+        from assay.cli.evaluate.cluster import main as run_on_cluster
+
+        raise typer.Exit(run_on_cluster(options))
     if len(options.traces) > 1:
         from assay.cli.evaluate.compare_windows import compare_windows
 

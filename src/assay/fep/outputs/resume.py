@@ -23,7 +23,7 @@ from assay.protocol.duplicates import TWICE, duplicate_in
 from assay.protocol.results import Status
 from assay.results.run_end import without_end
 from assay.results.spending import NOTHING, Spending
-from assay.results.tally import Tally
+from assay.results.tally import Answers, Tally
 
 UNREPEATABLE = "standard input"
 
@@ -46,13 +46,15 @@ class _Result(Struct):
     error: _Error = _Error()
 
 
-class _Case(Struct):
+class StoredResult(Struct):
+    """What a tally counts of a result."""
+
     status: Status
     check_results: list[_Result]
     metadata: Spending = NOTHING
 
 
-_read = msgspec.json.Decoder(_Case).decode
+_read = msgspec.json.Decoder(StoredResult).decode
 
 
 def fingerprint(plan: Plan, inputs: list[str]) -> Fingerprint:
@@ -151,16 +153,18 @@ def _count(
             f"--resume: {name}:{line_number + 1}: expected {_other_input(line, context, line_number + 1)}; restore"
             f" the input, or remove {name} to evaluate every case again"
         )
-    answers, id, code = (
-        plan.scorer_for(line_number, context).answers_in(tally),
-        context.document["test_case"]["id"],
-        0,
-    )
-    for number, result in enumerate(case.check_results):
-        code |= answers.record(number, result.status, result.results, id, result.error.message)
+    answers = plan.scorer_for(line_number, context).answers_in(tally)
+    count_result(case, context.document["test_case"]["id"], answers, tally, line_number)
+
+
+def count_result(case: StoredResult, id: str, answers: Answers, tally: Tally, number: int) -> None:
+    """Count a stored result. `number`: how many were counted before."""
+    code = 0
+    for at, result in enumerate(case.check_results):
+        code |= answers.record(at, result.status, result.results, id, result.error.message)
     answers.close(id, code)
     tally.count_case(case.status, case.metadata)
-    if line_number % FOLD == 0:
+    if number % FOLD == 0:
         tally.fold()
 
 

@@ -26,6 +26,7 @@ from assay.inputs.files import (
 )
 from assay.inputs.input_digests import InputCheck, InputDigests, digest_of, other_input
 from assay.inputs.places import NO_PLACES, InputTable, Places
+from assay.inputs.portions import Portion
 from assay.inputs.row_files import has_rows, items_of
 from assay.inputs.rows import split_columns
 from assay.ports import Limits
@@ -190,17 +191,26 @@ def file_identity(name: str) -> tuple[int, int]:
 
 
 def from_contexts(
-    name: str, limits: Limits, on_bad: OnBad | None, columns: Mapping[str, str] | None = None
+    name: str,
+    limits: Limits,
+    on_bad: OnBad | None,
+    columns: Mapping[str, str] | None = None,
+    portion: Portion | None = None,
 ) -> Source:
-    """Contexts, or rows of a table: `columns` says which column is the input, the output and so on."""
+    """
+    Contexts, or rows of a table: `columns` says which column is the input, the output and so on. `portion`: only those.
+    """
     table = InputTable()
     rows = has_rows(name, limits, "context", columns, table)
     if not rows and not columns and name != "-" and format_of(name, "jsonl")[0] == "jsonl":
         read_again = (
-            partial(inputs_before, name, limits, file_identity(name)) if Path(name).is_file() else None
+            partial(inputs_before, name, limits, file_identity(name))
+            if Path(name).is_file() and portion is None
+            else None
         )
-        return Source(LineItems(name, limits), limits, on_bad, inputs=InputDigests(read_again))
-    items = items_of(name, limits, "context", columns, table)
+        lines = LineItems(name, limits, portion)
+        return Source(lines, limits, on_bad, inputs=InputDigests(read_again))
+    items = items_of(name, limits, "context", columns, table, portion)
     return Source(items, limits, on_bad, rows=rows, table=table)
 
 

@@ -1,0 +1,1 @@
+"""Joins the results of the shards of a run."""

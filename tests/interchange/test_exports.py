@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 import assay
 from assay.errors import UsageError
-from assay.interchange import every_eval_ever, inspect_log, promptfoo
+from assay.interchange import every_eval_ever, inspect_log
 from assay.interchange.exports import EXPORTS, NAMES, ExportSink, writer_of
 from assay.interchange.exports.exported import ExportedRun
 from assay.interchange.imported import ImportReport
+from assay.interchange.promptfoo import files as promptfoo
 from assay.ports import Limits
 from support.documents import DOCS, ROOT, table
 

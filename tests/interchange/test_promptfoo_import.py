@@ -6,12 +6,12 @@ import pytest
 
 import assay
 from assay.errors import Refusal
-from assay.interchange import promptfoo
 from assay.interchange.imported import CannotCarry, ImportReport
 from assay.interchange.js_regex import python_pattern
-from assay.interchange.promptfoo_assertions import ASSERTIONS
-from assay.interchange.promptfoo_table import assertion_of_text
-from assay.interchange.promptfoo_tests import TestChecks
+from assay.interchange.promptfoo import files as promptfoo
+from assay.interchange.promptfoo.assertions import ASSERTIONS
+from assay.interchange.promptfoo.table import assertion_of_text
+from assay.interchange.promptfoo.test_checks import TestChecks
 from assay.interchange.templates import render, resolved
 from assay.ports import Limits
 from support.documents import DOCS

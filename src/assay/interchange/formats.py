@@ -5,8 +5,9 @@ from functools import partial
 from typing import NamedTuple
 
 from assay.errors import UsageError
-from assay.interchange import datasets, every_eval_ever, inspect_log, lm_eval, openai_evals, promptfoo
+from assay.interchange import datasets, every_eval_ever, inspect_log, lm_eval, openai_evals
 from assay.interchange.imported import Reader
+from assay.interchange.promptfoo import files as promptfoo
 from assay.interchange.sources import Candidate, candidate, folder_file
 from assay.ports import Limits
 

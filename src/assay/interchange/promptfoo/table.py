@@ -4,7 +4,7 @@ import re
 
 from assay.interchange.imported import ImportReport
 from assay.interchange.own_files import SCHEME
-from assay.interchange.promptfoo_assertions import ASSERTIONS
+from assay.interchange.promptfoo.assertions import ASSERTIONS
 from assay.protocol.json_types import JSON
 
 _STRING = re.compile(

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from assay.interchange.imported import Imported, ImportReport, listed, members, recorded, without_nulls
-from assay.interchange.promptfoo_prompts import messages_of
-from assay.interchange.promptfoo_tests import TestChecks
+from assay.interchange.promptfoo.prompts import messages_of
+from assay.interchange.promptfoo.test_checks import TestChecks
 from assay.protocol.json_types import JSON, is_object
 
 COMPONENTS = 100  # recorded verdicts of one output

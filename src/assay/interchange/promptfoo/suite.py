@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from assay.inputs.files import format_of, read_items
 from assay.interchange.imported import CannotCarry, ImportReport, members, place_in
 from assay.interchange.own_files import CODE, SCHEME, OwnFiles
-from assay.interchange.promptfoo_table import test_of_row
+from assay.interchange.promptfoo.table import test_of_row
 from assay.interchange.sources import item_of
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object

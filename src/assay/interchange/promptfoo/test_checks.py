@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from assay.interchange.imported import NO_PLACE, CannotCarry, ImportReport, members
 from assay.interchange.made_checks import check, named
 from assay.interchange.own_files import CODE, SCHEME, OwnFiles
-from assay.interchange.promptfoo_assertions import ASSERTIONS, Assertion, base_type
+from assay.interchange.promptfoo.assertions import ASSERTIONS, Assertion, base_type
 from assay.interchange.templates import render, resolved
 from assay.protocol.json_types import JSON, is_list, is_object
 

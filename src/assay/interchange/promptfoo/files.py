@@ -8,10 +8,10 @@ from assay.inputs.files import format_of, open_file, read_items
 from assay.interchange.imported import CannotCarry, Imported, ImportReport, members
 from assay.interchange.json_reader import JsonReader
 from assay.interchange.own_files import OwnFiles
-from assay.interchange.promptfoo_prompts import Prompt, prompts_of
-from assay.interchange.promptfoo_results import PromptfooResults
-from assay.interchange.promptfoo_suite import SuiteTest, SuiteTests
-from assay.interchange.promptfoo_tests import TestChecks, combinations
+from assay.interchange.promptfoo.prompts import Prompt, prompts_of
+from assay.interchange.promptfoo.results import PromptfooResults
+from assay.interchange.promptfoo.suite import SuiteTest, SuiteTests
+from assay.interchange.promptfoo.test_checks import TestChecks, combinations
 from assay.interchange.sources import Candidate, item_of, whole_document
 from assay.interchange.templates import render_inside
 from assay.ports import Limits

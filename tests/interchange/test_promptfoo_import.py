@@ -144,6 +144,22 @@ def test_an_assertion_for_a_model_becomes_a_judge(type):
     assay.STANDARD.find(judges[0]["type"], None)
 
 
+@pytest.mark.parametrize(
+    ("type", "texts", "passes"),
+    [
+        ("similar", ["Bananas have potassium.", "It is Paris."], True),
+        ("similar", ["Bananas have potassium.", "Rain falls."], False),
+        ("not-similar", ["Bananas have potassium.", "It is Paris."], False),  # none of them
+        ("not-similar", ["Bananas have potassium.", "Rain falls."], True),
+    ],
+)
+def test_a_text_is_similar_to_one_of_several(type, texts, passes):
+    _, judges, report = made_of({"type": type, "value": texts, "threshold": 0.9})
+    assert report.not_carried == []
+    result = assay.evaluate_sync([{"id": "a", "input": "?"}], [{"value": "It is Paris."}], judges)
+    assert result.results[0].check_results[0].results["passed"] is passes
+
+
 @pytest.mark.parametrize("type", [name for name, row in ASSERTIONS.items() if row.how == "not carried"])
 @pytest.mark.parametrize("prefix", ["", "not-"])
 def test_what_has_no_equal_is_named_with_its_place_and_reason(prefix, type):
@@ -163,6 +179,7 @@ def test_what_has_no_equal_is_named_with_its_place_and_reason(prefix, type):
         ({"type": "contains", "value": "x", "transform": "output.x"}, "code is not run"),
         ({"type": "contains", "value": "x", "weight": 0}, "always passes"),
         ({"type": "contains", "value": {}}, "no text"),
+        ({"type": "similar", "value": []}, "no list of 1 to 50 texts"),
         ({"type": "latency"}, "no threshold"),
         ({"type": "latency", "threshold": "5"}, "no number"),
         ({"type": "regex", "value": "("}, "none of Python's"),

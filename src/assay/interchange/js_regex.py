@@ -6,18 +6,27 @@ from assay.interchange.imported import CannotCarry
 
 _DIGIT, _WORD = "0-9", "A-Za-z0-9_"
 _LINE_END = r"\n\r\u2028\u2029"
+SPACE = (
+    r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # not all that Python takes for it
+)
+_NO_SPACE = (
+    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff"
+    r"\u3001-\ufefe\uff00-\U0010ffff"
+)
 _OUTSIDE = {
     "d": f"[{_DIGIT}]",
     "D": f"[^{_DIGIT}]",
     "w": f"[{_WORD}]",
     "W": f"[^{_WORD}]",
+    "s": f"[{SPACE}]",
+    "S": f"[^{SPACE}]",
     "b": r"(?a:\b)",
     "B": r"(?a:\B)",
     "/": "/",
     "-": "-",
 }
-_INSIDE = {"d": _DIGIT, "w": _WORD, "b": r"\x08", "/": "/"}
-_SAME = frozenset("sSnrtfv0123456789ux\\^$.*+?()[]{}|")
+_INSIDE = {"d": _DIGIT, "w": _WORD, "s": SPACE, "S": _NO_SPACE, "b": r"\x08", "/": "/"}
+_SAME = frozenset("nrtfv0123456789ux\\^$.*+?()[]{}|")
 _HEX = re.compile(r"u\{([0-9a-fA-F]{1,6})\}")
 
 

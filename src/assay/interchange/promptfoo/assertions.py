@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple
 from assay.errors import InvalidRequest
 from assay.inputs.yaml_reader import read_yaml
 from assay.interchange.imported import CannotCarry
-from assay.interchange.js_regex import python_pattern
+from assay.interchange.js_regex import SPACE, python_pattern
 from assay.interchange.made_checks import OUTPUT, At, check
+from assay.interchange.promptfoo.patterns import contains_html, refusal
 from assay.interchange.templates import as_text
 from assay.protocol.json_types import JSON, is_list, is_object
 
@@ -22,6 +23,7 @@ How = Literal["exactly", "as a judge", "not carried"]
 CODE = "code is not run"
 DRAFT = "http://json-schema.org/draft-07/schema#"  # what promptfoo validates with
 MOST_WORDS = 5_000  # a pattern can count
+MOST_TEXTS = 50  # that an expression can name
 _QUOTED = re.compile(r'"((?:\\["\\]|""|[^"])*)"')
 
 
@@ -179,7 +181,7 @@ def _word_count(one: Assertion) -> JSON:
     if any(bound != int(bound) for bound in bounds):
         raise CannotCarry("its bounds are no whole numbers")
     repeat = f"{{{int(least)},{'' if most is None else int(most)}}}"
-    return _regex(rf"\A\s*(?:\S++\s*+){repeat}\Z", negate=one.inverse)
+    return _regex(rf"\A[{SPACE}]*(?:[^{SPACE}]++[{SPACE}]*+){repeat}\Z", negate=one.inverse)
 
 
 def _levenshtein(one: Assertion) -> JSON:
@@ -190,10 +192,24 @@ def _levenshtein(one: Assertion) -> JSON:
     return _negated(made, "edit_distance.passed") if one.inverse else made
 
 
+def _refusal(one: Assertion) -> JSON:
+    """What is no text, such as a call of a tool, is a refusal too."""
+    parts = [
+        {"name": "no text", **check("json_schema", value=OUTPUT, schema={"not": {"type": "string"}})},
+        {"name": "refusal", **_regex(refusal(), negate=False)},
+    ]
+    threshold: JSON = {"max_value": 0} if one.inverse else {"min_value": 0.5}
+    return check("combination", checks=parts, threshold=threshold)
+
+
+def _contains_html(one: Assertion) -> JSON:
+    return contains_html(negate=one.inverse)
+
+
 def _similar(metric: str) -> Callable[[Assertion], JSON]:
     def make(one: Assertion) -> JSON:
         if is_list(one.value):
-            raise CannotCarry("semantic_similarity has one reference, and this has a list")
+            return _near_one_of(one, make)
         threshold: JSON = {"min_value": 0.75 if one.threshold is None else one.threshold}
         threshold |= {"negate": True} if one.inverse else {}
         return check(
@@ -205,6 +221,20 @@ def _similar(metric: str) -> Callable[[Assertion], JSON]:
         )
 
     return make
+
+
+def _near_one_of(one: Assertion, make: Callable[[Assertion], JSON]) -> JSON:
+    """One of several texts is near; with `not-`, none is."""
+    if not 0 < len(one.value) <= MOST_TEXTS or not all(isinstance(text, str) and text for text in one.value):
+        raise CannotCarry(f"its value is no list of 1 to {MOST_TEXTS} texts")
+    names = [f"text_{number + 1}" for number in range(len(one.value))]
+    checks: list[JSON] = [
+        {"name": name, **make(one._replace(value=text))} for name, text in zip(names, one.value, strict=True)
+    ]
+    if one.inverse:
+        return check("combination", checks=checks)
+    verdicts = ", ".join(f"{name}.passed" for name in names)
+    return check("combination", checks=checks, expression=f"max({verdicts})", threshold={"min_value": 1})
 
 
 def _rubric(one: Assertion) -> JSON:
@@ -258,9 +288,13 @@ ASSERTIONS: dict[str, Row] = {
     "latency": Row("exactly", "threshold of latency_ms", _bound("latency_ms")),
     "finish-reason": Row("exactly", "exact_match", _finish_reason),
     "levenshtein": Row("exactly", "edit_distance; combination for `not-`", _levenshtein),
-    "similar": Row("as a judge", "semantic_similarity with an embedding of yours", _similar("cosine")),
-    "similar:cosine": Row("as a judge", "semantic_similarity", _similar("cosine")),
-    "similar:dot": Row("as a judge", "semantic_similarity", _similar("dot")),
+    "similar": Row(
+        "as a judge",
+        "semantic_similarity with an embedding of yours; combination for a list",
+        _similar("cosine"),
+    ),
+    "similar:cosine": Row("as a judge", "semantic_similarity; combination for a list", _similar("cosine")),
+    "similar:dot": Row("as a judge", "semantic_similarity; combination for a list", _similar("dot")),
     "similar:euclidean": Row("not carried", "promptfoo's distance is not a similarity from 0 to 1"),
     "llm-rubric": Row("as a judge", "rubric with one criterion", _rubric),
     "g-eval": Row("as a judge", "rubric with its criteria", _rubric),
@@ -297,13 +331,17 @@ ASSERTIONS: dict[str, Row] = {
     "contains-json": Row(
         "not carried", "promptfoo repairs the JSON that it finds in a text, and no check does"
     ),
-    "is-html": Row("not carried", "there is no such check"),
-    "contains-html": Row("not carried", "there is no such check"),
-    "is-xml": Row("not carried", "there is no such check"),
-    "contains-xml": Row("not carried", "there is no such check"),
-    "is-sql": Row("not carried", "there is no such check"),
-    "contains-sql": Row("not carried", "there is no such check"),
-    "is-refusal": Row("not carried", "a list of phrases does not say whether a text refuses"),
+    "is-html": Row("not carried", "it needs the tree that a browser makes of a page"),
+    "contains-html": Row("exactly", "combination of regex, one for each sign of HTML", _contains_html),
+    "is-xml": Row(
+        "not carried", "promptfoo has a reader of XML of its own; there is no check that reads XML"
+    ),
+    "contains-xml": Row(
+        "not carried", "promptfoo has a reader of XML of its own; there is no check that reads XML"
+    ),
+    "is-sql": Row("not carried", "it needs promptfoo's parser for the dialects of SQL"),
+    "contains-sql": Row("not carried", "it needs promptfoo's parser for the dialects of SQL"),
+    "is-refusal": Row("exactly", "combination of regex, with promptfoo's phrases, and json_schema", _refusal),
     "is-valid-function-call": Row("not carried", "it needs the tools of the provider"),
     "is-valid-openai-function-call": Row("not carried", "it needs the tools of the provider"),
     "is-valid-openai-tools-call": Row("not carried", "it needs the tools of the provider"),

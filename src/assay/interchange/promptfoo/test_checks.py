@@ -262,8 +262,9 @@ class TestChecks:
             self._report.leave_others(value, ("min", "max"), f"{place}.value", "word-count.")
         metric = one.get("metric")
         name = render(metric, variables) if isinstance(metric, str) and metric else one["type"]
-        # promptfoo counts a distance by its verdict, and what is negated by what is left to 1
-        member = ".passed" if inverse or made["type"] == "edit_distance" else ""
+        # promptfoo counts a distance or several patterns by the verdict, and what is negated by what is left to 1
+        by_verdict = made["type"] in ("edit_distance", "combination") and row.how == "exactly"
+        member = ".passed" if inverse or by_verdict else ""
         return Part(name, row.how == "as a judge", made, member=member)
 
     def _value(self, value: Any, variables: JSON) -> Any:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from assay.agenteval.planning.request import EvalLimits
 from assay.agenteval.planning.run_header import MAX_COST, REPEATED_COST, RESULTS, read_tasks
-from assay.agenteval.planning.stopping import UNTIL, EvalRounds
+from assay.agenteval.planning.stopping import EvalRounds
 from assay.agenteval.results.eval_statistics import Kinds, eval_statistics
 from assay.agenteval.results.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring.safety_records import SAFETY
@@ -161,6 +161,8 @@ class EvalState:
         before = {name: value for name, value in self._run.metadata.items() if name != STATISTICS}
         metadata = {**before, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
         metadata |= self._table.metadata
+        if self._rounds is not None and self._rounds.last is not None:
+            metadata |= self._rounds.last.metadata
         if scorecard.models:
             metadata["models"] = list(scorecard.models)[:MAX_MODELS]
         return metadata | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
@@ -179,7 +181,7 @@ class EvalState:
         if self._rounds is None:
             return metadata
         part = self._scorecard.request.run_metadata if self._rounds.has_decided else {}
-        return metadata | part | {UNTIL: msgspec.to_builtins(self._rounds.last)}
+        return metadata | part
 
     def ending(self, status: RunStatus, refusal: Refusal | None = None) -> Ending:
         if refusal is not None:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from assay.stats.number_text import change_text, fixed
 from assay.stats.sequential import ConfidenceSequence, Limits
 from assay.stats.verdict import interval_verdict
 
@@ -29,6 +30,13 @@ class Look(Struct, frozen=True, kw_only=True):
     cases: int
     unmeasured: int
     decision: Decision | None
+
+    def text(self, *, is_rate: bool) -> str:
+        """`passed 0.93 (0.85…0.97)` of a rate, `score +0.10 (0.02…0.18)` of a difference; empty: none is measured."""
+        if self.estimate is None:
+            return ""
+        number = fixed(self.estimate, 2) if is_rate else change_text(self.estimate, 2)
+        return f"{self.metric} {number} ({fixed(self.low, 2)}…{fixed(self.high, 2)})"
 
 
 class _Looks:

@@ -1,12 +1,22 @@
 """`assay run --until decided`: it stops as soon as it has decided, also after it was killed (ADR-0239)."""
 
 import asyncio
+import io
 import json
+from functools import partial
+from itertools import pairwise
 
 import pytest
 
+from assay.agenteval.planning.stopping import EvalUntil
 from assay.backends.stores.open import open_store
+from assay.cli.agent_evals.run_progress import RunProgress
+from assay.cli.agent_evals.run_until import last_look_text
+from assay.cli.console.console import StatusLine
 from assay.ports import RunQuery
+from assay.results.last_look import look_in
+from support.evals import TENANT, eval_host, golden, suite_of
+from support.waiting import until
 
 AGENT = """
 import hashlib, os, signal
@@ -39,8 +49,8 @@ def assay(command, tmp_path):
     (tmp_path / "mine.py").write_text(AGENT)
     write(tmp_path, [f"t{at}" for at in range(100)])
 
-    def run(*arguments):
-        return command(*arguments, folder=tmp_path)
+    def run(*arguments, **more):
+        return command(*arguments, folder=tmp_path, **more)
 
     return run
 
@@ -133,6 +143,40 @@ def test_a_run_that_was_killed_goes_on_to_the_same_decision(zygote, assay, tmp_p
     assert resumed.code == whole.code == 3
 
 
+async def run_with_progress(address):
+    """An eval whose agent waits in its second round until the progress shows the first look."""
+    shown, asked = io.StringIO(), []
+
+    async def agent(task):
+        asked.append(task)
+        if len(asked) == 12:
+            await until(lambda: "passed 1.00 (" in shown.getvalue(), shown.getvalue)
+        return "yes" if len(asked) % 20 else "no"
+
+    suite = suite_of(*(golden(f"t{at}", "yes") for at in range(100)))
+    async with eval_host(agent, address, concurrency=1) as host:
+        run = await host.begin(suite, until=EvalUntil(bar=0.8))
+        line = StatusLine(stream=shown, seconds=0)
+        progress = RunProgress(
+            run.id, 100, quiet=False, note=partial(last_look_text, host.store, run), line=line
+        )
+        await progress.follow(host.executor.follow(run.id, TENANT))
+        ended = await host.executor.wait(run.id)
+    return shown.getvalue().splitlines(), ended
+
+
+def test_the_progress_shows_the_last_look_and_its_limits_narrow(address):
+    lines, run = asyncio.run(run_with_progress(address))
+    last = look_in(run.metadata)
+    notes = [line.split("  ", 1)[1] for line in lines if "  " in line]
+    assert notes[0].startswith("passed 1.00 (")
+    assert notes[-1] == last.text
+    assert last.look.decision == "above the bar"
+    assert (last.cases, last.total, last.rounds) == (run.metadata["done"], 100, run.metadata["done"] // 10)
+    limits = [tuple(map(float, note.split("(")[1].rstrip(")").split("…"))) for note in notes]
+    assert all(before[0] <= after[0] <= after[1] <= before[1] for before, after in pairwise(limits))
+
+
 def test_unmeasured_tasks_decide_nothing(assay):
     done = assay(*RUN, "mine:broken", "--min-pass-rate", "0.9", *UNTIL)
     assert done.code in (1, 3)
@@ -161,3 +205,9 @@ def test_what_contradicts_it_is_refused_before_anything_runs(assay, tmp_path, ar
     assert done.code == 2
     assert message in done.err
     assert not (tmp_path / "asked").exists()
+
+
+def test_standard_input_is_refused(assay, tmp_path):
+    done = assay("run", "-", "--agent", "mine:bad", *UNTIL, "--min-pass-rate", "0.5", stdin=b"")
+    assert done.code == 2
+    assert "--until: expected a file, got standard input" in done.err

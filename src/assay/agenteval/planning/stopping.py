@@ -2,17 +2,17 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
 from assay.protocol.events import EvalScored
+from assay.results.last_look import LastLook
 from assay.stats.sequential import round_size
 from assay.stats.stopping import BarLooks, DifferenceLooks, Look
 
 T = TypeVar("T")
-UNTIL = "until"  # in the metadata of a run that has ended: its last look
 
 
 class EvalUntil(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class EvalRounds:
         self._news = asyncio.Event()
         self.size = round_size(len(order))
         self.looked = 0  # tasks
-        self.last: Look | None = None
+        self.last: LastLook | None = None
 
     def end_task(self, id: str, scored: EvalScored | None) -> None:
         """A task has a score, or all its trials ended and it could not be measured."""
@@ -67,18 +67,27 @@ class EvalRounds:
 
     @property
     def has_decided(self) -> bool:
-        return self.last is not None and self.last.decision is not None
+        return self.last is not None and self.last.look.decision is not None
 
     def look(self, tasks: int) -> None:
         """Look at the first tasks of the order. Later ones that have ended are not seen."""
         seen = self._order[:tasks]
         scored = {id: found for id in seen if (found := self._ended.get(id)) is not None}
         missing = [id for id in seen if id not in scored]
-        scores, self.looked = self._until.scores, tasks
+        self.looked = tasks
+        self.last = LastLook(
+            look=self._look(scored, missing),
+            bar=self._until.bar,
+            rounds=-(-tasks // self.size),
+            cases=tasks,
+            total=len(self._order),
+        )
+
+    def _look(self, scored: Mapping[str, EvalScored], missing: Sequence[str]) -> Look:
+        scores = self._until.scores
         if isinstance(self._looks, BarLooks):
             passed = (float(one.passed) for one in scored.values())
-            self.last = self._looks.look("passed", passed, ((0.0, 1.0) for _ in missing))
-        else:
-            changes = (one.score - scores[id] for id, one in scored.items() if id in scores)
-            ranges = ((-scores[id], 1.0 - scores[id]) for id in missing if id in scores)
-            self.last = self._looks.look("score", changes, ranges)
+            return self._looks.look("passed", passed, ((0.0, 1.0) for _ in missing))
+        changes = (one.score - scores[id] for id, one in scored.items() if id in scores)
+        ranges = ((-scores[id], 1.0 - scores[id]) for id in missing if id in scores)
+        return self._looks.look("score", changes, ranges)

@@ -14,9 +14,9 @@ from assay.agenteval.results.report import EvalReport
 from assay.agenteval.suites.extension import not_here
 from assay.api.pack_refs import is_reference
 from assay.api.suites import suite_from
+from assay.cli.agent_evals.run_progress import RunProgress
 from assay.cli.agent_evals.run_setup import (
     RunOptions,
-    RunProgress,
     check_baseline,
     note_no_baseline,
     show_comparison,

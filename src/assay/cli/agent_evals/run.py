@@ -3,8 +3,9 @@
 import asyncio
 import math
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,10 @@ from assay.api.pack_refs import find_agent, find_suite
 from assay.api.recordings import add_fixtures, check_recording
 from assay.api.suites import EvalRuntime, open_evals, with_model
 from assay.checks.registry import function_checks
+from assay.cli.agent_evals.run_progress import RunProgress
 from assay.cli.agent_evals.run_report import report
 from assay.cli.agent_evals.run_setup import (
     RunOptions,
-    RunProgress,
     check_baseline,
     find_baseline,
     note_no_baseline,
@@ -29,7 +30,7 @@ from assay.cli.agent_evals.run_setup import (
     read_policy,
 )
 from assay.cli.agent_evals.run_spans import agent_spec, open_spans, validate_traces
-from assay.cli.agent_evals.run_until import until_of, validate_run_until
+from assay.cli.agent_evals.run_until import last_look_text, until_of, validate_run_until
 from assay.cli.agent_evals.selection import choose_tasks
 from assay.cli.console.batches import batch_options
 from assay.cli.console.check_modules import note_unused
@@ -155,7 +156,8 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
                     run, baseline = await _start(options, settings, evals, agent)
                 header = await read_request(store, run)
                 say_not_looked_for(evals.service.dependencies.registry, header.modes, header.policy)
-                ended = await _wait(evals, run, quiet=options.json)
+                note = None if header.until is None else partial(last_look_text, store, run)
+                ended = await _wait(evals, run, note, quiet=options.json)
                 for note in spans.notes() if spans else ():
                     echo_err(f"--traces: {note}")
         return await report(options, store, ended, baseline)
@@ -323,9 +325,11 @@ async def _resume(evals: EvalRuntime, source: Run, max_cost: float | None) -> Ru
     return run
 
 
-async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
+async def _wait(
+    evals: EvalRuntime, run: Run, note: Callable[[], Awaitable[str]] | None, *, quiet: bool
+) -> Run:
     """Wait until the run ends and show its progress; Ctrl-C cancels the run."""
-    progress = RunProgress(run.id, run.metadata["total"], quiet=quiet)
+    progress = RunProgress(run.id, run.metadata["total"], quiet=quiet, note=note)
     follower = asyncio.create_task(progress.follow(evals.executor.follow(run.id, run.tenant)))
     try:
         ended = await evals.executor.wait(run.id)

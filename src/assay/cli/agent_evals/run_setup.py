@@ -2,16 +2,13 @@
 `assay run --baseline`: find the run to compare with, refuse one that is not comparable, and show which tasks changed.
 """
 
-import sys
-import time
 import tomllib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND, part_of
 from assay.agenteval.results.baseline import BaselineRun, Comparison, TaskChange, same_version_differs
@@ -20,14 +17,9 @@ from assay.agenteval.results.recorded_fixtures import RecordedFixtures
 from assay.agenteval.suites.suite_store import suite_digest
 from assay.checks.safety.tool_policy import policy_document
 from assay.cli.console.console import (
-    FILE_INTERVAL,
-    TERMINAL_INTERVAL,
     count_of,
     echo,
     echo_err,
-    send,
-    width_of,
-    wrap,
 )
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.console.only import Only
@@ -35,11 +27,9 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.wording import verdict_line
 from assay.errors import UsageError
 from assay.inputs.yaml_reader import read_yaml
-from assay.ports import Event, Run, RunQuery, Store
+from assay.ports import Run, RunQuery, Store
 from assay.ports.config import SafetyPolicy
 from assay.protocol.agent_evals import AgentEvalSuite
-from assay.protocol.event_record import decode_event
-from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import is_object, kind_of
 from assay.protocol.validation_messages import problems_in
 from assay.runs.find_run import find_run
@@ -172,82 +162,6 @@ def say_recorded(recorded: RecordedFixtures, name: str, *, quiet: bool) -> None:
     elif not quiet:
         tasks = count_of(len(recorded.tasks), "task")
         echo(f"written to {name}: {count_of(recorded.calls, 'fixture')} of {tasks}")
-
-
-# The progress of an eval run: a line per task on a terminal, and a line every 10 seconds elsewhere.
-
-MAX_LINES = 60  # a suite with more tasks gets no line per task
-
-
-class RunProgress:
-    """Counts the events of a run and shows the counts on standard error."""
-
-    def __init__(self, run: str, total: int, *, quiet: bool) -> None:
-        self._run, self._total, self._quiet = run, total, quiet
-        self._stream = sys.stderr
-        self._is_terminal = self._stream.isatty()
-        self._last = time.monotonic()
-        self._done = self._passed = self._unmeasured = 0
-        self._visible = False
-        self._send()
-
-    async def follow(self, events: AsyncIterator[Event | None]) -> None:
-        async for event in events:
-            if event is not None:
-                self.add(event.type, decode_event(event.data).payload)
-
-    def add(self, type: str, payload: bytes | msgspec.Raw) -> None:
-        """Count one event, of a run here or on another host."""
-        if type == "eval.scored":
-            scored = msgspec.json.decode(payload, type=EvalScored)
-            self._done += 1
-            self._passed += scored.passed
-            self._send()
-            self._task(
-                "✓" if scored.passed else "✗", scored.task_id, case_value(scored.score), scored.latency_ms
-            )
-        elif type == "assay.trial.ended":
-            ended = msgspec.json.decode(payload, type=TrialEnded)
-            if ended.score is UNSET:
-                self._unmeasured += 1
-                self._send()
-                self._task("?", ended.task_id, "not measured", UNSET)
-        self._show()
-
-    def _send(self) -> None:
-        """Tell a program that started the run."""
-        counts = {"done": self._done + self._unmeasured, "passed": self._passed, "total": self._total}
-        send({"run": self._run, **counts})
-
-    def _task(self, mark: str, id: str, score: str, latency: int | msgspec.UnsetType) -> None:
-        if self._quiet or not self._is_terminal or self._total > MAX_LINES:
-            return
-        took = (
-            "" if latency is UNSET else f"  {latency / 1000:.1f} s" if latency >= 100 else f"  {latency} ms"
-        )
-        self.clear()
-        line = f"  {mark} {one_line(id)}  {score}{took}"
-        self._write("".join(f"{part}\n" for part in wrap(line, width_of(self._stream))))
-
-    def _show(self) -> None:
-        now = time.monotonic()
-        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._is_terminal else FILE_INTERVAL):
-            return
-        self._last = now
-        unmeasured = f", {self._unmeasured:,} not measured" if self._unmeasured else ""
-        text = f"{self._done:,}/{self._total:,} tasks, {self._passed:,} passed{unmeasured}"
-        self._write(f"\r\x1b[K{text}" if self._is_terminal else f"{text}\n")
-        self._visible = True
-
-    def clear(self) -> None:
-        if self._visible and self._is_terminal:
-            self._write("\r\x1b[K")
-            self._visible = False
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError):  # a closed terminal must not end the run
-            self._stream.write(text)
-            self._stream.flush()
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):

@@ -160,53 +160,71 @@ def stdout_to_stderr() -> Generator[None]:
         os.close(saved)
 
 
-class ProgressLine:
-    """How far an evaluation is: one line that is rewritten on a terminal, and a new line every 10 seconds elsewhere."""
+class StatusLine:
+    """One line that is rewritten on a terminal, and a new line every 10 seconds elsewhere."""
 
-    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False, noun: str = "cases") -> None:
-        self._stream = stream or sys.stderr
-        self._is_terminal = self._stream.isatty()
-        self._quiet, self._noun = quiet, noun
-        self._start = self._last = time.monotonic()
+    def __init__(
+        self, *, stream: TextIO | None = None, quiet: bool = False, seconds: float | None = None
+    ) -> None:
+        """`seconds`: between two texts."""
+        self.stream = stream or sys.stderr
+        self.is_terminal = self.stream.isatty()
+        self._quiet = quiet
+        usual = TERMINAL_INTERVAL if self.is_terminal else FILE_INTERVAL
+        self._seconds = usual if seconds is None else seconds
+        self._last = time.monotonic()
         self._visible = False
         self.note = ""  # what is known so far
 
-    def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
-        """Cheap to call often. `part` is the fraction of the input that was read, if the number of cases is unknown."""
-        now = time.monotonic()
-        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._is_terminal else FILE_INTERVAL):
-            return
-        self._last = now
-        if total is None and part and done:
-            count = f"{done:,}/~{max(done, round(done / part)):,}"
-        else:
-            count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
-        rate = done / max(now - self._start, 1e-9)
-        errored = f"  {errors:,} with errors" if errors else ""
-        note = f"  {self.note}" if self.note else ""
-        self._show(f"{count} {self._noun}  {rate:,.0f}/s{errored}{note}")
+    @property
+    def is_due(self) -> bool:
+        return not self._quiet and time.monotonic() - self._last >= self._seconds
+
+    def show(self, text: str) -> None:
+        """Show a text and the note."""
+        self._last = time.monotonic()
+        text = f"{text}  {self.note}" if self.note else text
+        self.write(f"\r\x1b[K{text[: self._width()]}" if self.is_terminal else f"{text}\n")
+        self._visible = True
 
     def clear(self) -> None:
         """Remove the line from the terminal."""
-        if self._visible and self._is_terminal:
-            self._write("\r\x1b[K")
+        if self._visible and self.is_terminal:
+            self.write("\r\x1b[K")
+            self._visible = False
 
-    def _show(self, text: str) -> None:
-        self._write(f"\r\x1b[K{text[: self._width()]}" if self._is_terminal else f"{text}\n")
-        self._visible = True
+    def write(self, text: str) -> None:
+        with suppress(OSError):  # a closed terminal must not end the run
+            self.stream.write(text)
+            self.stream.flush()
 
     def _width(self) -> int | None:
         """The columns of the terminal but one: a line that wraps cannot be rewritten."""
         try:
-            columns = os.get_terminal_size(self._stream.fileno()).columns
+            columns = os.get_terminal_size(self.stream.fileno()).columns
         except OSError:
             return None
         return columns - 1 if columns > 1 else None
 
-    def _write(self, text: str) -> None:
-        with suppress(OSError):  # a closed terminal must not end the run
-            self._stream.write(text)
-            self._stream.flush()
+
+class ProgressLine(StatusLine):
+    """How far an evaluation is."""
+
+    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False, noun: str = "cases") -> None:
+        super().__init__(stream=stream, quiet=quiet)
+        self._noun, self._start = noun, time.monotonic()
+
+    def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
+        """Cheap to call often. `part` is the fraction of the input that was read, if the number of cases is unknown."""
+        if not self.is_due:
+            return
+        if total is None and part and done:
+            count = f"{done:,}/~{max(done, round(done / part)):,}"
+        else:
+            count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+        rate = done / max(time.monotonic() - self._start, 1e-9)
+        errored = f"  {errors:,} with errors" if errors else ""
+        self.show(f"{count} {self._noun}  {rate:,.0f}/s{errored}")
 
 
 # Lines: they wrap at words, a number keeps its unit, and a later line is indented. JSON and rows of CSV do not wrap.

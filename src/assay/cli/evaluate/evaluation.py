@@ -151,6 +151,7 @@ class Evaluation:
                 columns=inputs.columns(self.options),
                 provenance=provenance_of(sys.argv[1:]),
                 data=self.options.data_digest,
+                news=self.until.metadata if self.until else dict,
             )
             sinks.append(saved)
             self.run = saved.run

@@ -7,7 +7,7 @@ from msgspec import Struct
 from assay.cli.console.console import count_of
 from assay.cli.render.evaluate_documents import UntilDocument
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.stats.number_text import change_text, fixed
+from assay.stats.number_text import fixed
 from assay.stats.stopping import GOOD, UNDECIDED, Look
 
 
@@ -58,7 +58,7 @@ class RunDecision(Struct, frozen=True, kw_only=True):
             yield f"{UNDECIDED}: no {self.noun} was measured"
             return
         about = self.baseline if self.bar is None else f"a bar of {fixed(self.bar, 2)}"
-        yield f"against {about}: {self.word}, {numbers(look, is_rate=self.bar is not None)}"
+        yield f"against {about}: {self.word}, {look.text(is_rate=self.bar is not None)}"
         rounds = count_of(self.rounds, "round")
         ran = f"{self.ran:,} of {self.total:,} {self.noun}s in {rounds} (seed {self.seed})"
         yield f"{ran}; {count_of(not_run, self.noun)} not run" if not_run else ran
@@ -66,11 +66,3 @@ class RunDecision(Struct, frozen=True, kw_only=True):
             missing = count_of(look.unmeasured, self.noun)
             yield f"{missing} not measured; a decision that they could turn is not made"
         yield "the limits hold at every look; the intervals of the table assume that a run does not stop early"
-
-
-def numbers(look: Look, *, is_rate: bool) -> str:
-    """`passed 0.93 (0.85…0.97)` of a rate, `score +0.10 (0.02…0.18)` of a difference."""
-    if look.estimate is None:
-        return ""
-    number = fixed(look.estimate, 2) if is_rate else change_text(look.estimate, 2)
-    return f"{look.metric} {number} ({fixed(look.low, 2)}…{fixed(look.high, 2)})"

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from typing import Any, TypeVar
 
@@ -93,10 +93,14 @@ class StoreSink:
         columns: Places = NO_PLACES,
         provenance: Provenance = NOTHING_KNOWN,
         data: str = "",
+        news: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        """`columns`: those of the table that the cases come from. `data`: the digest of the names of its files."""
+        """
+        `columns`: those of the table that the cases come from. `data`: the digest of the names of its files. `news`:
+        metadata that changes while the run goes on.
+        """
         self.run = run or new_id("eval_")
-        self._tally, self._clock = tally, clock
+        self._tally, self._clock, self._news = tally, clock, news
         self._about: dict[str, Any] = ({"tags": list(tags)} if tags else {}) | provenance.metadata
         self._models: dict[str, str] = {}
         self._about |= {DATA: data} if data else {}
@@ -158,7 +162,7 @@ class StoreSink:
         entry = RunUpdate(
             run=self.run,
             holder=self.run,
-            metadata=metadata | self._about | {EXTERNALLY_DRIVEN: True},
+            metadata=metadata | self._about | self._news() | {EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
             evidence=[lines_chunk(RESULTS, self._first, lines), ids],
             cases=cases,
@@ -204,7 +208,10 @@ class StoreSink:
                 run=self.run,
                 holder=self.run,
                 status=status,
-                metadata=metadata | self._about | ({"error": footer.error} if footer.error else {}),
+                metadata=metadata
+                | self._about
+                | self._news()
+                | ({"error": footer.error} if footer.error else {}),
                 facts=facts_of(statistics),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[

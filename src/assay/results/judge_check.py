@@ -209,13 +209,15 @@ def labelled_part(judged: JudgedCases) -> JudgedCases:
         return judged
     drawn = judged.sample_cases()
     first = next((at for at, case in enumerate(drawn) if not case.is_labelled), len(drawn))
+    if not first:
+        return judged
     sample = JudgeSample(
         seed=judged.sample.seed,
         drawn=first,
         judged=judged.sample.judged,
         probability=first / max(1, judged.sample.judged),
     )
-    return msgspec.structs.replace(judged, sample=sample if first else None)
+    return msgspec.structs.replace(judged, sample=sample)
 
 
 def _why_uncorrected(judged: JudgedCases, drawn: Sequence[JudgedCase], unlabelled: Sequence[str]) -> str:

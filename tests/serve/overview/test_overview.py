@@ -195,6 +195,8 @@ def test_an_overview_has_the_verdict_and_its_reason(client, runs):
     assert plain["checks"] == [
         {"index": 0, "label": "contains", "rateText": "100.0%", "passed": 5, "failed": 0, "ungraded": 0, "error": 0, "skipped": 0}
     ]  # fmt: skip
+    assert "review" not in plain["links"]
+    assert client.get(found["links"]["review"]).json()["judged"] == 1
     assert "costParts" not in found  # neither the agent nor its judge has a price
     workflow = overview(client, runs["workflow"])
     assert (workflow["run"]["kind"], workflow["latency"]) == ("workflow", None)

@@ -66,6 +66,7 @@ def test_people_review_a_judge_each_with_their_own_answers(people, host, command
     assert drawn.status_code == 201, drawn.text
     first = drawn.json()
     assert first["sample"] == {"seed": 3, "drawn": 5, "judged": 12}
+    assert first["numbers"]["rateWhy"] == "5 of 5 drawn cases have no label"
     ids = [case["caseId"] for case in first["cases"]]
     assert [case["position"] for case in first["cases"]] == [int(id[1:]) for id in ids]
     assert all(

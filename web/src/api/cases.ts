@@ -37,7 +37,7 @@ export interface Overview {
   latency: { medianMs: number; p95Ms: number; cases: number; medianText: string; p95Text: string } | null;
   costParts?: { system?: string; judges?: string };
   cost: { totalUsd: number | null; knownUsd: number; unknown: boolean; text: string } | null;
-  attack?: { text: string; range: string; succeeded: number; tasks: number }; // attack success
+  attack?: { text: string; range: string; succeeded: number; tasks: number; failed: number }; // attack success
   findings?: { kind: string; severity: string; count: number; tasks: number; rateText: string }[];
   notLookedFor?: { kind: string; reason: string }[]; // kinds that only a judge sees
   unmeasured: { error: number; skipped: number; neverReached: number };
@@ -47,7 +47,7 @@ export interface Overview {
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
   slices?: RunSlice[]; // of a report
   about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown; command?: string };
-  links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string };
+  links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string; review?: string };
 }
 
 export type CaseStatus = "passed" | "failed" | "ungraded" | "error" | "skipped";

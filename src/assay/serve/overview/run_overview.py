@@ -12,16 +12,19 @@ from assay.agenteval.planning.run_header import EvalHeader
 from assay.agenteval.planning.run_header import read_request as read_eval
 from assay.agenteval.results.safety_report import NotLookedFor
 from assay.agenteval.results.scorecard import verdict
+from assay.agenteval.scoring.safety import wants_judge
 from assay.agenteval.scoring.safety_records import MODE
 from assay.cases.fold import CHECKS
 from assay.cases.pages import all_blocks
 from assay.cases.table import check_counts, cost_parts
+from assay.checks import JUDGE_TYPES
 from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.evaluation_statistics import FEW, read_tally
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.fep.records.run_header import read_request as read_evaluation
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.protocol.json_types import is_list, is_object
 from assay.runs.run_statistics import CaseCounts, Cost, Latency, RunStatistics
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
@@ -194,7 +197,7 @@ async def read_overview(
         effective=changed,
         pass_k=_repeats(statistics) or UNSET,
         about=await _about(store, run, header),
-        links=_links(run),
+        links=_links(run) | await _review_link(store, run, header),
     )
 
 
@@ -364,3 +367,20 @@ def _links(run: Run) -> dict[str, str]:
     links |= {"report": f"{host}/eval-report"} if run.kind == EVAL else {}
     links |= {"verification": f"{host}/verification"} if run.kind == "workflow" else {}
     return links if run.status in CLOSED else links | {"cancel": f"{base}/cancel"}
+
+
+async def _review_link(store: Store, run: Run, header: EvalHeader | None) -> dict[str, str]:
+    """Of a run with a judge that people can review. Checks that cases bring may ask one."""
+    if header is None:
+        request = await read_evaluation(store, run.id)
+        judged = request.own > 0 or _asks_judge(request.checks)
+    else:
+        judged = not JUDGE_TYPES.isdisjoint(labels_of(run)) or wants_judge(header.policy)
+    return {"review": f"/v1/host/assay/runs/{run.id}/review"} if judged and run.status in CLOSED else {}
+
+
+def _asks_judge(checks: Any) -> bool:
+    """Whether a check of the stored request has the type of a judge; checks may be one list for each case."""
+    if is_list(checks):
+        return any(map(_asks_judge, checks))
+    return is_object(checks) and checks.get("type") in JUDGE_TYPES

@@ -11,7 +11,7 @@ import { changeParams, currentAddress, formatAddress, navigate, useAddress } fro
 import { useKeys } from "~/state/keyboard";
 import { Button, CopyButton } from "~/ui/controls";
 import type { DataTableHandle } from "~/ui/DataTable";
-import { Empty, ErrorState, isLive, Loading, Notice, StatusChip, Tag } from "~/ui/display";
+import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/display";
 import { isWide } from "~/ui/overlay";
 import { ago, count, duration, moment, plural } from "~/ui/format";
 
@@ -90,7 +90,7 @@ function hasJudge({ about, costParts }: Overview): boolean {
   return costParts?.judges !== undefined || about.judge !== undefined || (about.judges ?? []).length > 0;
 }
 
-function RunHead({ overview: { run, about } }: { overview: Overview }) {
+function RunHead({ overview: { run, about, links } }: { overview: Overview }) {
   const report = reportSource();
   const facts = [
     run.agentId ? `${run.agentId}${run.agentVersion ? ` ${run.agentVersion}` : ""}` : "",
@@ -109,7 +109,7 @@ function RunHead({ overview: { run, about } }: { overview: Overview }) {
         </h1>
         <StatusChip status={run.status} />
         <span className="grow" />
-        {report === null && isScored(run) && !run.erasedAt && !isLive(run.status) && (
+        {report === null && links.review !== undefined && (
           <a className="button" href={formatAddress(`/runs/${encodeURIComponent(run.runId)}/review`)}>
             Review
           </a>

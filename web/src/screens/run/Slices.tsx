@@ -46,6 +46,7 @@ export function Slices({ run, live, judged, where, onWhere, onCheck }: Props) {
       {!alone && <section className="card run-panel" aria-label="Slices">
         <div className="row">
           <h2>Slices</h2>
+          {by !== CHECK && !slices.isError && <span className="panel-note">difference to all other cases</span>}
           <Select label="Slices by" value={by} options={[...members.map((name) => [name, `By ${name}`] as const), [MODEL, "By model"] as const, [CHECK, "By check"] as const]} onChange={setBy} />
         </div>
         {slices.isError ? (

@@ -148,6 +148,18 @@ def test_a_bar_for_attacks_and_the_evidence_in_files(command, folder):
     assert "where" not in card
 
 
+def test_an_agent_that_crashes_in_every_task_has_no_attack_success(command, folder):
+    (folder / "bot.py").write_text("def bot(task, ctx):\n    raise ValueError('down')\n")
+    run = ("run", "suite.json", "--agent", "local.tests.bot")
+    ended = command(*run, "--max-attack-success", "0.5", folder=folder)
+    assert ended.code == 1, ended.out
+    assert "attack success: not measured\nnot measured: the agent failed in 3 tasks\n" in ended.out
+    assert "the run has no attack success rate: no task was measured" in ended.err
+    done = command("report", "latest", "-o", "r.md", folder=folder)
+    assert done.code == 0, done.err
+    assert "attack success: not measured" in (folder / "r.md").read_text().replace(" | ", ": ")
+
+
 BARS = [
     (None, 0.5, 0, 0), (0.5, 0.5, 0, 0), (0.49, 0.5, 0, 3), (0, 0.0, 0, 0), (1, 0.5, 1, 3), (0.5, None, 0, 1),
 ]  # fmt: skip

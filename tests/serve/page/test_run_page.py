@@ -8,7 +8,15 @@ import pytest
 
 from support.lazy_module import lazy_module
 from support.page.conversations import conversations
-from support.page.page_runs import EXACT, HOSTILE, SCRIPT, evaluation, huge_evaluation, slow_suite
+from support.page.page_runs import (
+    EXACT,
+    HOSTILE,
+    SCRIPT,
+    attack_suite,
+    evaluation,
+    huge_evaluation,
+    slow_suite,
+)
 from support.page.page_site import tab_to
 
 playwright = lazy_module("playwright.sync_api")
@@ -114,6 +122,20 @@ def test_the_difference_of_texts_and_of_json_is_marked(site, page):
     expect(difference.locator("del")).to_have_text("expected: quick")
     expect(difference.locator("ins")).to_have_text("actual: slow")
     assert len(difference.inner_text()) < 2_000  # equal lines far from the change are left out
+
+
+def test_an_agent_that_crashes_has_no_attack_success_and_a_run_without_a_judge_no_review(site, page):
+    suite = attack_suite() | {"suiteId": "local.shop.evals.crash"}
+    for task in suite["tasks"]:
+        del task["fixtures"]  # the agent does not expect that its tool fails
+    page.goto(site.address(site.runs.suite(suite, "weak")))
+    result = page.get_by_role("region", name="Result")
+    expect(result).to_contain_text("Attack successnot measured the agent failed in 8 tasks")
+    expect(result).to_contain_text("Not measured in any task: unsafe-tool-call")
+    expect(page.get_by_role("link", name="Compare")).to_have_count(2)
+    expect(page.get_by_role("link", name="Review")).to_have_count(0)
+    page.goto(site.address("support"))
+    expect(page.get_by_role("link", name="Review", exact=True)).to_have_count(1)
 
 
 def test_findings_and_what_was_not_measured_are_in_the_headline(site, page):
@@ -374,6 +396,7 @@ def test_hostile_names_are_text(site, page):
 
 def test_a_conversation_is_shown_by_role_and_the_mode_stays(site, page):
     page.goto(site.address(site.runs.evaluate(conversations("after", 8), "talk")))
+    expect(page.get_by_role("region", name="Slices")).to_contain_text("difference to all other cases")
     expect(row(page, "conversation-003")).to_contain_text("My account question is about order 1003.")
     expect(row(page, "conversation-003")).to_contain_text("This is about order 1003.")
     expect(row(page, "conversation-000")).to_contain_text("helpful 0.300: The reply avoids the question.")

@@ -181,6 +181,7 @@ class SafetyInspector:
             findings=findings,
             detectors=records + absent,
             canary=facts.canary,
+            failed=facts.result.outcome == "failed" and facts.result.result is UNSET,
             tool_calls=document["output"]["metadata"]["tool_calls"],
         )
         return SafetyResult(findings, not record.errors, _encode(without_secrets(record)))

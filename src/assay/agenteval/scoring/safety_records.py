@@ -42,13 +42,14 @@ class DetectorRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SafetyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The evidence of one trial."""
+    """The evidence of one trial. `failed`: the agent failed without an output, so only a finding says something."""
 
     task_id: str
     trial: int
     findings: tuple[SafetyFinding, ...] = ()
     detectors: list[DetectorRecord] = []
     canary: str = ""
+    failed: bool = False
     tool_calls: list[JSON] = []  # also those that were refused, which no event has
 
     @property

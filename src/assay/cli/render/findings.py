@@ -27,12 +27,14 @@ def put_safety(page: Page, detail: EvalDetail, limit: int = LISTED) -> None:
     for one in safety.not_looked_for:
         page.put(f"{one.kind}: {one}", "yellow")
     if safety.attack_success_rate is None:
-        page.put("attack success: no task was measured", "yellow")
+        page.put("attack success: not measured", "yellow")
     else:
         shown = rate_text(safety.attack_success_rate)
         page.put(f"attack success {shown}: {safety.succeeded:,} of {count_of(safety.tasks, 'task')}")
     if safety.errors:
         page.put(f"not measured: a detector gave no answer for {count_of(safety.errors, 'task')}", "yellow")
+    if safety.failed:
+        page.put(f"not measured: the agent failed in {count_of(safety.failed, 'task')}", "yellow")
     page.put_table(_kinds(safety), folds=0)
     for signal in safety.signals:
         page.put(
@@ -98,7 +100,8 @@ def exit_code(detail: EvalDetail, max_attack_success: float | None = None) -> in
         return ERROR
     if max_attack_success is not None:
         if safety is None or safety.attack_success_rate is None:
-            echo_err(f"{BAR}: the run has no attack success rate: it was not in the mode adversarial")
+            why = "it was not in the mode adversarial" if safety is None else "no task was measured"
+            echo_err(f"{BAR}: the run has no attack success rate: {why}")
             return ERROR
         if safety.attack_success_rate.rate > max_attack_success:
             echo_err(

@@ -217,6 +217,8 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
 def _attack(attack: dict[str, Any] | None) -> str:
     if attack is None:
         return ""
+    if not attack["range"]:
+        return attack["text"]
     return f"{attack['text']} ({attack['range']}): {attack['succeeded']:,} of {attack['tasks']:,} tasks"
 
 

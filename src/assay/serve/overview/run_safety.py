@@ -25,16 +25,20 @@ class FindingCount(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AttackSuccess(Struct, frozen=True, kw_only=True):
-    """The share of measured tasks with a finding, and its 95% interval."""
+    """
+    The share of measured tasks with a finding, and its 95% interval. `text` says so if no task was measured; `failed`
+    tasks were not, because the agent failed.
+    """
 
     text: str
     range: str
     succeeded: int
     tasks: int
+    failed: int
 
 
 class RunSafety(Struct, frozen=True, kw_only=True):
-    """What the detectors of a run found. `findings` is None for a run too large for a request."""
+    """What the detectors of a run found. `attack` and `findings` are None for a run too large for a request."""
 
     attack: AttackSuccess | None
     findings: tuple[FindingCount, ...] | None
@@ -57,15 +61,14 @@ async def read_safety(store: Store, run: Run, header: EvalHeader, results: int) 
     )
 
 
-def _attack(report: SafetyReport) -> AttackSuccess | None:
+def _attack(report: SafetyReport) -> AttackSuccess:
     rate = report.attack_success_rate
-    if rate is None:
-        return None
     return AttackSuccess(
-        text=percent(rate.rate),
-        range=range_text(rate.low, rate.high, "rate"),
+        text="not measured" if rate is None else percent(rate.rate),
+        range="" if rate is None else range_text(rate.low, rate.high, "rate"),
         succeeded=report.succeeded,
         tasks=report.tasks,
+        failed=report.failed,
     )
 
 

@@ -24,7 +24,7 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
         </dl>
         {reportSource() === null && overview.run.counts !== null && <Distributions run={overview.run.runId} version={overview.progress === null ? overview.run.version : ""} />}
       </div>
-      {overview.findings && overview.findings.length > 0 && <KindTable findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} />}
+      {overview.findings && overview.findings.length > 0 && <KindTable findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} measured={overview.attack?.failed === 0} />}
     </section>
   );
 }
@@ -187,15 +187,17 @@ function FindingsNumber({ findings, notLookedFor, onFilter }: Findings) {
 }
 
 function AttackNumber({ attack }: { attack: NonNullable<Overview["attack"]> }) {
+  const failed = attack.failed > 0 ? [`the agent failed in ${plural(attack.failed, "task")}`] : [];
+  const found = attack.tasks > 0 ? [`${count(attack.succeeded)} of ${plural(attack.tasks, "task")} with a finding`] : [];
   return (
-    <HeadlineNumber label="Attack success" note={`${count(attack.succeeded)} of ${plural(attack.tasks, "task")} with a finding`}>
+    <HeadlineNumber label="Attack success" note={[...found, ...failed].join("; ")}>
       {attack.text} <span className="stat-range">{attack.range}</span>
     </HeadlineNumber>
   );
 }
 
 /** Each kind of finding with its severity: of how many tasks, in how many it was found. */
-function KindTable({ findings, notLookedFor }: Pick<Findings, "findings" | "notLookedFor">) {
+function KindTable({ findings, notLookedFor, measured }: Pick<Findings, "findings" | "notLookedFor"> & { measured: boolean }) {
   const ordered = [...findings].filter((one) => one.count > 0).sort((a, b) => SEVERITY.indexOf(a.severity) - SEVERITY.indexOf(b.severity) || b.count - a.count);
   const none = findings.filter((one) => one.count === 0 && one.tasks > 0).map((one) => `${one.kind} (${one.severity})`);
   const never = findings.filter((one) => one.tasks === 0).map((one) => one.kind);
@@ -236,7 +238,7 @@ function KindTable({ findings, notLookedFor }: Pick<Findings, "findings" | "notL
       <p className="quiet">
         {[
           ...(none.length > 0 ? [`Not found: ${none.join(", ")}.`] : []),
-          ...(never.length > 0 ? [`Applies to no task: ${never.join(", ")}.`] : []),
+          ...(never.length > 0 ? [`${measured ? "Applies to no task" : "Not measured in any task"}: ${never.join(", ")}.`] : []),
           ...notLookedFor.map((one) => `${one.kind}: not looked for (${one.reason}).`),
         ].map((text) => (
           <VisibleText key={text} text={`${text} `} />

@@ -84,7 +84,7 @@ function Findings({ overview: { attack, findings, notLookedFor = [] } }: { overv
               </Chip>
             ))}
       </dd>
-      {attack && <dd className="quiet num">{`attack success ${attack.text} (${attack.range})`}</dd>}
+      {attack && <dd className="quiet num">{`attack success ${attack.text}${attack.range && ` (${attack.range})`}`}</dd>}
       {notLookedFor.length > 0 && <dd className="quiet">{`not looked for: ${notLookedFor.map((one) => one.kind).join(", ")}`}</dd>}
     </>
   );

@@ -176,6 +176,7 @@ def test_results_of_promptfoo_bring_outputs_and_verdicts_back(read, run):
         assert back.output["value"] == output["value"]
         assert back.output["metadata"]["system"] == output["metadata"]["system"]
         assert back.output["metadata"]["tokens"] == 7
+        assert back.case["id"] == case["id"]
         about = back.case["metadata"]["assay"]
         assert (about["id"], about["trial"], about.get("expected")) == (
             case["id"],
@@ -192,9 +193,16 @@ def test_results_of_promptfoo_bring_outputs_and_verdicts_back(read, run):
             assert back.output["metadata"]["outcome"] == "failed"
         else:
             assert scores["pass"] == all(verdicts(result).values())
+    cells = {(row["testIdx"], row["promptIdx"]) for row in rows["results"]}
+    assert len(cells) == len(results)  # promptfoo shows one result in each
     outcomes = [row["failureReason"] for row in rows["results"]]
     assert rows["stats"]["errors"] == outcomes.count(2)
     assert rows["stats"]["successes"] == outcomes.count(0)
+    for name in labels(None):
+        scores = [row["namedScores"][name] for row in rows["results"] if name in row["namedScores"]]
+        sums = [one["metrics"]["namedScores"].get(name, 0) for one in rows["prompts"]]
+        counts = [one["metrics"]["namedScoresCount"].get(name, 0) for one in rows["prompts"]]
+        assert (sum(sums), sum(counts)) == (pytest.approx(sum(scores)), len(scores))
 
 
 @settings(max_examples=10, deadline=None)

@@ -184,16 +184,25 @@ def promptfoo_folder():
     return home / "node_modules" / "promptfoo"
 
 
-def run_promptfoo(folder):
-    """`promptfoo eval` of the configuration in a folder, with results in out.json."""
+def promptfoo(folder, *words):
+    """Run promptfoo in a folder, with a database of its own."""
     program = promptfoo_folder() / "dist" / "src" / "entrypoint.js"
     quiet = {
         "PROMPTFOO_DISABLE_TELEMETRY": "1",
         "PROMPTFOO_DISABLE_UPDATE": "1",
         "PROMPTFOO_CONFIG_DIR": str(folder / "state"),
     }
-    command = ["node", program, "eval", "--no-cache", "--no-table", "-o", "out.json"]
-    ended = subprocess.run(
-        command, cwd=folder, env=os.environ | quiet, capture_output=True, text=True, check=False
+    return subprocess.run(
+        ["node", program, *words],
+        cwd=folder,
+        env=os.environ | quiet,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+
+
+def run_promptfoo(folder):
+    """`promptfoo eval` of the configuration in a folder, with results in out.json."""
+    ended = promptfoo(folder, "eval", "--no-cache", "--no-table", "-o", "out.json")
     assert (folder / "out.json").exists(), ended.stderr[-2000:]

@@ -13,6 +13,16 @@ from assay.protocol.json_types import JSON, is_object
 
 PROMPT = "{{input}}"  # a run has inputs, and no template of a prompt
 ASSERTED, ERRORED = 1, 2  # reasons of a failure
+_METRICS = (
+    "score",
+    "testPassCount",
+    "testFailCount",
+    "testErrorCount",
+    "assertPassCount",
+    "assertFailCount",
+    "totalLatencyMs",
+    "cost",
+)
 
 
 class PromptfooResults:
@@ -22,33 +32,74 @@ class PromptfooResults:
         self._rows = ListWriter(
             write, b"{" + members({"evalId": run.id}) + b',"results":{' + members(before) + b',"results":'
         )
-        self._counts = {"successes": 0, "failures": 0, "errors": 0}
-        self._tokens = {"prompt": 0, "completion": 0}
-        self._tests: dict[str, int] = {}
-        self._systems: dict[str, int] = {}
+        self._systems: dict[str, _Column] = {}
+        self._tests: dict[
+            tuple[str, int], int
+        ] = {}  # each trial of a case is a test, as a repeat of promptfoo is
 
     def add(self, case: ExportedCase) -> None:
-        test = self._tests.setdefault(case.id, len(self._tests))
         system = case.system or UNKNOWN
-        row = _row(case, system, test, self._systems.setdefault(system, len(self._systems)))
-        outcome = (
-            "errors" if row["failureReason"] == ERRORED else "successes" if row["success"] else "failures"
-        )
-        self._counts[outcome] += 1
-        self._tokens["prompt"] += case.usage.get("input_tokens", 0)
-        self._tokens["completion"] += case.usage.get("output_tokens", 0)
+        column = self._systems.get(system)
+        if column is None:
+            column = self._systems[system] = _Column(len(self._systems))
+        test = self._tests.setdefault((case.id, column.trial_of(case.id)), len(self._tests))
+        row = _row(case, system, test, column.number)
+        column.count(case, row)
         self._rows.add(row)
 
     def close(self) -> None:
         self._rows.close()
-        usage = {**self._tokens, "total": sum(self._tokens.values())}
-        prompts = [{"raw": PROMPT, "label": PROMPT, "provider": one} for one in self._systems]
-        self._write(
-            b"," + members({"prompts": prompts, "stats": {**self._counts, "tokenUsage": usage}}) + b"},"
-        )
+        prompts = [
+            {"raw": PROMPT, "label": PROMPT, "provider": one, "metrics": column.metrics}
+            for one, column in self._systems.items()
+        ]
+        columns = list(self._systems.values())
+        stats: JSON = {
+            name: sum(one.metrics[count] for one in columns)
+            for name, count in (
+                ("successes", "testPassCount"),
+                ("failures", "testFailCount"),
+                ("errors", "testErrorCount"),
+            )
+        }
+        stats["tokenUsage"] = {
+            name: sum(one.metrics["tokenUsage"][name] for one in columns)
+            for name in ("prompt", "completion", "total")
+        }
+        self._write(b"," + members({"prompts": prompts, "stats": stats}) + b"},")
         config = {"description": self._run.name or self._run.id}
         about = {"assayVersion": self._run.version}
         self._write(members({"config": config, "shareableUrl": None, "metadata": about}) + b"}\n")
+
+
+class _Column:
+    """A system: what promptfoo shows above its column, and how often it answered each case."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.metrics: JSON = dict.fromkeys(_METRICS, 0)
+        self.metrics |= {"tokenUsage": {"prompt": 0, "completion": 0, "total": 0}}
+        self.metrics |= {"namedScores": {}, "namedScoresCount": {}}
+        self._trials: dict[str, int] = {}
+
+    def trial_of(self, id: str) -> int:
+        self._trials[id] = self._trials.get(id, 0) + 1
+        return self._trials[id]
+
+    def count(self, case: ExportedCase, row: JSON) -> None:
+        metrics = self.metrics
+        failed = "testErrorCount" if row["failureReason"] == ERRORED else "testFailCount"
+        metrics["testPassCount" if row["success"] else failed] += 1
+        metrics["score"] += row["score"]
+        for one in row["gradingResult"]["componentResults"]:
+            metrics["assertPassCount" if one["pass"] else "assertFailCount"] += 1
+        for name, score in row["namedScores"].items():
+            metrics["namedScores"][name] = metrics["namedScores"].get(name, 0) + score
+            metrics["namedScoresCount"][name] = metrics["namedScoresCount"].get(name, 0) + 1
+        usage = metrics["tokenUsage"]
+        usage["prompt"] += case.usage.get("input_tokens", 0)
+        usage["completion"] += case.usage.get("output_tokens", 0)
+        usage["total"] = usage["prompt"] + usage["completion"]
 
 
 def _row(case: ExportedCase, system: str, test: int, column: int) -> JSON:

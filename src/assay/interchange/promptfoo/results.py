@@ -58,7 +58,7 @@ class PromptfooResults:
         if isinstance(description, str):
             metadata["description"] = description
         case = {
-            "id": _id_of(row, variables),
+            "id": _id_of(row, variables, members(metadata, "assay")),
             "input": messages_of(str(prompt.get("raw", ""))),
             "metadata": metadata,
         }
@@ -168,7 +168,10 @@ def _is_new(assertion: JSON, assertions: list[Any]) -> bool:
     return assertion not in assertions and assertion not in inner
 
 
-def _id_of(row: JSON, variables: JSON) -> str:
+def _id_of(row: JSON, variables: JSON, exported: JSON) -> str:
+    """The id of the case that assay has exported, else one of the test."""
+    if isinstance(exported.get("id"), str) and exported["id"]:
+        return exported["id"]
     number = row.get("testIdx")
     if isinstance(number, int):
         return f"test-{number + 1}"

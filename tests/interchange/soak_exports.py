@@ -1,6 +1,7 @@
 """Exports in the tools that they are for, each in an environment of its own."""
 
 import json
+import urllib.request
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,6 +12,7 @@ from assay.interchange.exports import ExportSink
 from assay.interchange.exports.exported import ExportedRun
 from support.agents.frameworks.environments import NotMade
 from support.interchange.tools import promptfoo
+from support.traces.phoenix import get, phoenix_server
 
 DAY = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = ExportedRun("eval_1", "capitals", DAY, DAY, "completed", "0.1.0")
@@ -78,3 +80,38 @@ def test_promptfoo_imports_the_export_and_counts_its_results(export):
     assert sorted(map(known, back["results"]), key=lambda row: (row["testIdx"], row["promptIdx"])) == sorted(
         map(known, sent["results"]), key=lambda row: (row["testIdx"], row["promptIdx"])
     )
+
+
+def form(file, fields):
+    """The body of a form with these fields and a file."""
+    parts = [(f'name="{name}"', "", value.encode()) for name, value in fields]
+    kind = "Content-Type: application/jsonl\r\n"
+    parts.append((f'name="file"; filename="{file.name}"', kind, file.read_bytes()))
+    return (
+        b"".join(
+            f"--end\r\nContent-Disposition: form-data; {about}\r\n{more}\r\n".encode() + content + b"\r\n"
+            for about, more, content in parts
+        )
+        + b"--end--\r\n"
+    )
+
+
+def test_phoenix_takes_the_export_as_a_dataset(export, tmp_path):
+    file = export("openinference", "run.jsonl") / "run.jsonl"
+    fields = [("action", "create"), ("name", "run"), ("example_id_key", "id")]
+    for name in ("input", "output", "metadata"):
+        fields += [(f"{name}_keys[]", name), ("flatten_keys[]", name)]
+    headers = {"Content-Type": "multipart/form-data; boundary=end"}
+    try:
+        with phoenix_server(tmp_path) as url:
+            sent = urllib.request.Request(f"{url}/v1/datasets/upload?sync=true", form(file, fields), headers)
+            with urllib.request.urlopen(sent, timeout=120) as answer:
+                id = json.loads(answer.read())["data"]["dataset_id"]
+            back = [json.loads(line) for line in get(f"{url}/v1/datasets/{id}/jsonl").splitlines()]
+    except NotMade as why:
+        pytest.skip(f"Phoenix cannot be installed: {why}")
+    examples = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [one["id"] for one in examples] == ["fr", "pe", "fr#2", "pe#2"]
+    assert {one["id"]: {name: one[name] for name in examples[0]} for one in back} == {
+        one["id"]: one for one in examples
+    }

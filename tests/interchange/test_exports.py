@@ -210,9 +210,10 @@ def test_results_of_promptfoo_bring_outputs_and_verdicts_back(read, run):
 def test_a_dataset_of_openinference_has_inputs_expected_values_and_outputs(run):
     results = results_of(*run)
     lines = exported(results, "openinference", ".jsonl").splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == len(lines)  # else Phoenix refuses all
     for (case, output, trial, result), line in zip(trials(results), lines, strict=True):
         example = json.loads(line)
-        assert example["id"] == case["id"]
+        assert example["id"] == (case["id"] if trial == 1 else f"{case['id']}#{trial}")
         assert example["input"] == (
             case["input"] if isinstance(case["input"], dict) else {"input": case["input"]}
         )
@@ -223,7 +224,7 @@ def test_a_dataset_of_openinference_has_inputs_expected_values_and_outputs(run):
             assert example["output"] == {}
         about = example["metadata"].pop("assay")
         assert example["metadata"] == case["metadata"]
-        assert (about["trial"], about["output"]) == (trial, output["value"])
+        assert (about["id"], about["trial"], about["output"]) == (case["id"], trial, output["value"])
         assert {name: one["score"] for name, one in about["scores"].items()} == measured(result)
 
 

@@ -13,6 +13,7 @@ class OpenInferenceDataset:
 
     def __init__(self, run: ExportedRun, write: Write) -> None:
         self._run, self._write = run, write
+        self._ids: set[str] = set()  # Phoenix refuses a dataset where one occurs twice
 
     def add(self, case: ExportedCase) -> None:
         scores = {
@@ -24,13 +25,19 @@ class OpenInferenceDataset:
             for one in case.scores
             if one.is_measured
         }
-        about: JSON = {"run": self._run.id, "trial": case.trial, "output": case.output, "scores": scores}
+        about: JSON = {
+            "run": self._run.id,
+            "id": case.id,
+            "trial": case.trial,
+            "output": case.output,
+            "scores": scores,
+        }
         if case.not_measured:
             about["not_measured"] = case.not_measured
         if case.error is not None:
             about["error"] = case.error
         example = {
-            "id": case.id,
+            "id": self._id_of(case),
             "input": _members("input", case.input),
             "output": _members("output", case.expected) if case.has_expected else {},
             "metadata": {**case.metadata, "assay": about},
@@ -38,6 +45,14 @@ class OpenInferenceDataset:
         self._write(msgspec.json.encode(example) + b"\n")
 
     def close(self) -> None: ...
+
+    def _id_of(self, case: ExportedCase) -> str:
+        """The id of the case, with the number of its trial after the first."""
+        id, trial = case.id, case.trial
+        while id in self._ids or (trial > 1 and id == case.id):
+            id, trial = f"{case.id}#{trial}", trial + 1
+        self._ids.add(id)
+        return id
 
 
 def _members(name: str, value: Any) -> JSON:

@@ -20,8 +20,10 @@ from support.interchange.tools import (
     DEEPEVAL,
     F1,
     INSPECT,
+    LANGSMITH,
     LM_EVAL,
     PYDANTIC,
+    RAGAS,
     ROUGE,
     promptfoo_folder,
     run_promptfoo,
@@ -160,6 +162,37 @@ def test_goldens_that_deepeval_writes(tmp_path, ending):
     assert cases[0].case["metadata"]["additional_metadata"] in ({"x": 1}, '{"x": 1}')
     assert report.not_carried == []
     assert ending == "csv" or nothing_is_dropped("deepeval", tmp_path / f"goldens.{ending}")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_samples_that_ragas_writes(tmp_path, ending):
+    made(run_python, "ragas", RAGAS, tmp_path)
+    cases, report = imported(tmp_path / f"single.{ending}")
+    assert [
+        (one.case["input"], one.case["expected"], one.output and one.output["value"]) for one in cases
+    ] == [("France?", "Paris", "It is Paris"), ("Peru?", "Lima", None)]
+    assert cases[0].case["metadata"]["retrieved_contexts"] in (["France"], "['France']")  # a cell is a text
+    assert report.not_carried == []
+    assert ending == "csv" or nothing_is_dropped("ragas", tmp_path / "single.jsonl")
+    (one,), report = imported(tmp_path / "turns.jsonl")
+    assert (one.case["input"], one.output["value"]) == ([{"role": "user", "content": "Peru?"}], "It is Lima")
+    steps = [step["type"] for step in one.output["metadata"]["trajectory"]]
+    assert steps == ["tool-called", "tool-returned"]
+    assert one.case["metadata"]["reference_tool_calls"] == [{"name": "find", "args": {"x": 1}}]
+    assert report.not_carried == []
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_examples_that_langsmith_writes(tmp_path, ending):
+    made(run_python, "langsmith", LANGSMITH, tmp_path)
+    cases, report = imported(tmp_path / f"examples.{ending}")
+    assert [(one.case["input"], one.case.get("expected"), one.output) for one in cases] == [
+        ({"question": "France?"}, {"answer": "Paris"}, None),
+        ({"question": "Peru?"}, None, None),
+    ]
+    assert cases[0].case["metadata"]["topic"] == "europe"
+    assert report.not_carried == []
+    assert nothing_is_dropped("langsmith", tmp_path / f"examples.{ending}")
 
 
 def test_samples_that_the_harness_writes(tmp_path):

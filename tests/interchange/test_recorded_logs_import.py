@@ -8,6 +8,7 @@ import zipfile
 import pytest
 import zstandard
 
+import assay
 from assay.errors import Refusal
 from assay.interchange import inspect_log, lm_eval
 from assay.interchange.formats import FORMATS, format_named, recognise
@@ -270,6 +271,38 @@ def test_a_dataset_is_recognised_and_becomes_cases(tmp_path, name):
     )
     judges = ["rubric"] if name == "pydantic-evals" else []
     assert ([judge["type"] for judge in one.judges], report.not_carried) == (judges, [])
+
+
+def test_a_conversation_of_ragas_is_an_input_and_what_the_agent_did(tmp_path):
+    person, call = {"type": "human", "content": "?"}, {"name": "find", "args": {"x": 1}}
+    calls = {"type": "ai", "content": "", "tool_calls": [call, call | {"name": "read"}]}
+    found, text = {"type": "tool", "content": "F"}, {"type": "tool", "content": "R"}
+    answer = {"type": "ai", "content": "A", "metadata": {"m": 1}}
+    rows = [
+        {"user_input": [person, calls, found, text, answer], "reference_topics": ["t"]},
+        {"user_input": [person, answer, person, answer]},
+        {"user_input": [person]},
+    ]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (one, long, unanswered), report = imported("ragas", tmp_path / "d.jsonl")
+    assert (one.case["input"], one.output["value"]) == ([{"role": "user", "content": "?"}], "A")
+    steps = one.output["metadata"]["trajectory"]
+    assert [(step["type"], step["call_id"], step["tool"]) for step in steps] == [
+        ("tool-called", "1", "find"),
+        ("tool-called", "2", "read"),
+        ("tool-returned", "1", "find"),
+        ("tool-returned", "2", "read"),
+    ]
+    assert [steps[0]["inputs"], steps[3]["outcome"]] == [{"x": 1}, "R"]
+    said = [(step["role"], step["turn"]) for step in long.output["metadata"]["trajectory"]]
+    assert said == [("assistant", 1), ("user", 2), ("assistant", 2)]
+    assert unanswered.output is None
+    assert {(left.what, left.place.rpartition("user_input")[2]) for left in report.not_carried} >= {
+        ("message.metadata", "[4].metadata")
+    }
+    check = {"type": "tool_calls", "arguments": {"expected": ["find", "read"]}}
+    result = assay.evaluate_sync([one.case], [one.output], [check])
+    assert result.results[0].check_results[0].results["passed"]
 
 
 def test_the_page_names_every_format():

@@ -8,6 +8,7 @@ from assay.inputs.column_presets import PRESETS
 from assay.inputs.files import format_of, read_items
 from assay.interchange.imported import CannotCarry, Imported, ImportReport, Reader, listed, place_in
 from assay.interchange.made_checks import EXPECTED, OUTPUT, At, check, named
+from assay.interchange.ragas_messages import conversation, is_conversation
 from assay.interchange.sources import Candidate, item_of, whole_document
 from assay.ports import Limits
 from assay.protocol.json_types import JSON, is_list, is_object
@@ -144,6 +145,9 @@ def _case(
     recorded = None if output is None else {"value": output}
     if name == "flex-evals" and is_object(output):
         recorded = output
+    if name == "ragas" and is_conversation(case["input"]):
+        case["input"], answered = conversation(case["input"], place, report)
+        recorded = recorded or answered
     checks = [*general, *_checks(name, row, place, report)]
     report.carry("rows")
     report.carry("recorded outputs", int(recorded is not None))

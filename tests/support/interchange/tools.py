@@ -15,6 +15,8 @@ REQUIREMENTS = {
     "deepeval": ["deepeval>=3"],
     "lm-eval": ["lm-eval>=0.4.9"],
     "rouge-score": ["rouge-score==0.1.2"],
+    "ragas": ["ragas>=0.3", "langchain-community<0.4"],  # it imports a module that later releases do not have
+    "langsmith": ["langsmith>=0.4"],
 }
 INSPECT = '''
 import tiktoken
@@ -119,6 +121,43 @@ from lm_eval.__main__ import cli_evaluate
 
 sys.argv = ["lm_eval", "--model", "dummy", "--tasks", "sums,picks", "--include_path", ".", "--output_path", "out", "--log_samples"]
 cli_evaluate()
+"""
+RAGAS = """
+from ragas import EvaluationDataset, MultiTurnSample, SingleTurnSample
+from ragas.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
+
+about = {"retrieved_contexts": ["France"], "rubrics": {"score1": "bad"}}
+samples = [
+    SingleTurnSample(user_input="France?", response="It is Paris", reference="Paris", **about),
+    SingleTurnSample(user_input="Peru?", reference="Lima"),
+]
+EvaluationDataset(samples=samples).to_jsonl("single.jsonl")
+EvaluationDataset(samples=samples).to_csv("single.csv")
+call = ToolCall(name="find", args={"x": 1})
+messages = [
+    HumanMessage(content="Peru?"), AIMessage(content="", tool_calls=[call]), ToolMessage(content="Lima"),
+    AIMessage(content="It is Lima"),
+]
+sample = MultiTurnSample(user_input=messages, reference="Lima", reference_tool_calls=[call])
+EvaluationDataset(samples=[sample]).to_jsonl("turns.jsonl")
+"""
+LANGSMITH = """
+import json
+from datetime import datetime
+from uuid import UUID
+
+from langsmith.schemas import Example
+
+one = Example(
+    id=UUID(int=1), dataset_id=UUID(int=2), inputs={"question": "France?"}, outputs={"answer": "Paris"},
+    metadata={"topic": "europe"}, created_at=datetime(2026, 1, 1),
+)
+two = Example(id=UUID(int=3), dataset_id=UUID(int=2), inputs={"question": "Peru?"}, created_at=datetime(2026, 1, 1))
+lines = [one.json() if not hasattr(one, "model_dump_json") else one.model_dump_json() for one in (one, two)]
+with open("examples.jsonl", "w") as file:
+    file.write(chr(10).join(lines))
+with open("examples.json", "w") as file:
+    json.dump([json.loads(line) for line in lines], file)
 """
 ROUGE = """
 import json

@@ -30,6 +30,10 @@ ERROR = {"check_type": "threshold", "status": "error", "error": {"message": "fin
         ([rubric(False), FAILED], "llm_judge: it is rude"),
         ([FAILED, ERROR], "threshold: finds nothing"),  # why the case is not measured
         ([check(passed=True, response={"a": {"reason": "fine"}})], None),
+        (
+            [check(passed=True), {**check(score=0.34), "metadata": {"reason": "far"}}],
+            None,
+        ),  # it has no verdict
         ([check(response={"a": {"met": None, "reason": "no answer"}})], None),
     ],
 )

@@ -148,6 +148,12 @@ def test_a_bar_for_attacks_and_the_evidence_in_files(command, folder):
     assert "where" not in card
 
 
+def test_a_finding_names_its_trial_from_1(command, folder):
+    ended = command("run", "suite.json", "--agent", "local.tests.bot", "--trials", "2", folder=folder)
+    assert "critical forbidden trial 1: unsafe_tool_call" in ended.out, ended.out
+    assert "trial 0" not in ended.out + command("show", "latest", "--task", "forbidden", folder=folder).out
+
+
 def test_an_agent_that_crashes_in_every_task_has_no_attack_success(command, folder):
     (folder / "bot.py").write_text("def bot(task, ctx):\n    raise ValueError('down')\n")
     run = ("run", "suite.json", "--agent", "local.tests.bot")

@@ -3,6 +3,8 @@
 `tests/golden` looks at every line of its sessions.
 """
 
+import json
+import re
 import shlex
 
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from assay.cli.console.console import MIN_WIDTH, WIDEST, columns_of, wrap, wrap_command
 from support.commands.command import run_on_terminal
+from support.evals import golden, suite_of
 
 TEXTS = st.text(" aé漢́🙂0-:") | st.text(" ab", max_size=400) | st.text(max_size=300)
 WIDTHS = st.integers(MIN_WIDTH, WIDEST)
@@ -48,3 +51,17 @@ def test_a_long_reason_wraps_in_a_pipe_and_no_word_is_lost(tmp_path, command):
     assert len(lines) > 5
     assert max(map(columns_of, lines)) <= WIDEST
     assert "".join(words) in "".join(lines).replace(" ", "")
+
+
+def test_a_reason_of_a_run_in_a_pipe_wraps_at_120_columns_and_what_is_cut_has_a_mark(tmp_path, command):
+    error = " ".join(f"word{number}" for number in range(30))
+    suite = suite_of(golden("long", "w" * 900, "x"), golden("fails", "y", "boom"))
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    (tmp_path / "bot.py").write_text(
+        f"def bot(task):\n    if task == 'boom':\n        raise ValueError({error!r})\n    return task\n"
+    )
+    done = command("run", "suite.json", "--agent", "bot:bot", folder=tmp_path)
+    assert done.code == 3, done.err
+    assert max(map(columns_of, done.wrapped_out.splitlines())) <= WIDEST
+    assert error in " ".join(done.out.split()), done.out
+    assert re.search(r"expected 'w+…', got 'x'", done.out), done.out

@@ -7,6 +7,7 @@ import pytest
 
 from assay.backends.stores.memory import MemoryStore
 from assay.ports import CaseTotals, Run
+from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.runs.run_statistics import CaseCounts
 from assay.serve.overview.run_rows import MAX_LIVE, RunRows
 from support.canaries import Canaries
@@ -312,6 +313,21 @@ def test_content_free_responses_hold_no_content(client, runs):
     assert [canaries.found_in(text) for text in texts] == [set()] * 6
     with_content = client.get(f"/v1/host/assay/runs/{found[0]}/cases/0").text
     assert canaries.found_in(with_content) >= {"input", "expected", "output", "argument", "tag of a case"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "by_a_command", "total"),
+    [("running", True, None), ("completed", True, 130), ("running", False, 130)],
+)
+async def test_a_command_that_still_reads_its_file_has_no_total(status, by_a_command, total):
+    """It stores how many cases it has read so far: all of them would be done at any time."""
+    now = datetime.now(UTC)
+    metadata = {"total": 130} | ({EXTERNALLY_DRIVEN: True} if by_a_command else {})
+    run = Run(id="eval_1", tenant="t", kind="evaluation", status=status, created=now, started=now, events=9,
+              metadata=metadata)  # fmt: skip
+    row = await RunRows(MemoryStore()).row(run, now, {run.id: CaseTotals(passed=130)})
+    assert row.total == total
 
 
 @pytest.mark.anyio

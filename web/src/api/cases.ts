@@ -30,6 +30,21 @@ export interface RunSlice {
   passRate: string;
 }
 
+/** Of a run that stops when it has decided. The last look saw `cases` of `total`. */
+export interface LastLook {
+  decision: string;
+  favorable: boolean;
+  text: string;
+  estimate: number | null;
+  low: number;
+  high: number;
+  unmeasured: number;
+  minPassRate: number | null;
+  rounds: number;
+  cases: number;
+  total: number;
+}
+
 export interface Overview {
   run: RunRow;
   bars: Bar[];
@@ -45,6 +60,7 @@ export interface Overview {
   effective?: { score: number | null; text: string | null; passed: boolean | null; passedCount: number; failedCount: number; corrected: string[] };
   checks: CheckStats[];
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
+  until?: LastLook;
   slices?: RunSlice[]; // of a report
   about: { judge?: string; judges?: string[]; suiteDigest?: string; agentPack?: string; experiment?: unknown; command?: string };
   links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string; review?: string };

@@ -29,6 +29,7 @@ from assay.runs.run_statistics import CaseCounts, Cost, Latency, RunStatistics
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
 from assay.serve.overview.effective import EffectiveResult, effective_result
+from assay.serve.overview.last_look import LookSummary, look_summary
 from assay.serve.overview.run_rows import SCORED, RunRow, RunRows
 from assay.serve.overview.run_safety import AttackSuccess, FindingCount, read_safety
 from assay.serve.web.request import HttpRequest
@@ -143,6 +144,7 @@ class RunOverview(_Wire, frozen=True, kw_only=True):
     progress: RunProgress | None
     effective: EffectiveResult | UnsetType = UNSET
     pass_k: tuple[RepeatRate, ...] | UnsetType = UNSET
+    until: LookSummary | UnsetType = UNSET
     about: dict[str, Any]
     links: dict[str, str]
 
@@ -196,6 +198,7 @@ async def read_overview(
         progress=_progress(run, row, statistics.cases, now),
         effective=changed,
         pass_k=_repeats(statistics) or UNSET,
+        until=look_summary(run),
         about=await _about(store, run, header),
         links=_links(run) | await _review_link(store, run, header),
     )

@@ -1,4 +1,4 @@
-import type { Bar, Overview } from "~/api/cases";
+import type { Overview } from "~/api/cases";
 import { reportSource } from "~/api/client";
 import { Chip, NotMeasured } from "~/ui/display";
 import { count, plural } from "~/ui/format";
@@ -6,6 +6,7 @@ import { count, plural } from "~/ui/format";
 import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
 import { VisibleText } from "~/ui/VisibleText";
 import { Distributions } from "./Distributions";
+import { IntervalScale } from "./IntervalScale";
 
 /** The first thing to see: the score with its interval, the verdict and the bar that decided, cost, latency, findings, what is missing. */
 export function Headline({ overview, onFilter }: { overview: Overview; onFilter: (show: string) => void }) {
@@ -46,7 +47,7 @@ function ScoreCard({ overview }: { overview: Overview }) {
             {score.text}
             {score.low !== null && <small>{` ${score.range}`}</small>}
           </p>
-          {score.scale !== "number" && <ScoreScale score={score} bar={bar} />}
+          {score.scale !== "number" && <IntervalScale value={score.value} low={score.low} high={score.high} bar={bar?.required} />}
           <p className="quiet headline-note">
             {score.low === null ? `No interval: ${score.method}. ` : `95% interval (${score.method}) over ${plural(score.cases, nounOf(overview))}. `}
             {counts && `${countsText(counts)}.`}
@@ -73,20 +74,6 @@ function NoScore({ overview: { progress, run } }: { overview: Overview }) {
       <p className="headline-value">at the end</p>
       <p className="quiet headline-note">{`The score of so many results is computed when the run ends.${counts === null ? "" : ` ${countsText(counts)}.`}`}</p>
     </>
-  );
-}
-
-/** The score and its interval on the scale from 0 to 1, with the bar. */
-function ScoreScale({ score, bar }: { score: NonNullable<Overview["run"]["score"]>; bar: Bar | undefined }) {
-  const at = (value: number) => `${Math.min(1, Math.max(0, value)) * 100}%`;
-  const { low, high, value } = score;
-  return (
-    <svg className="score-scale" width="100%" height="22" aria-hidden="true">
-      <line className="track" x1="0" x2="100%" y1="11" y2="11" />
-      {low !== null && high !== null && <line className="reach" x1={at(low)} x2={at(high)} y1="11" y2="11" />}
-      {bar && <line className="bar" x1={at(bar.required)} x2={at(bar.required)} y1="1" y2="21" />}
-      <circle className="point" cx={at(value)} cy="11" r="5" />
-    </svg>
   );
 }
 

@@ -16,6 +16,7 @@ import { isWide } from "~/ui/overlay";
 import { ago, count, duration, moment, plural } from "~/ui/format";
 
 import { CaseDrawer } from "./CaseDrawer";
+import { Decision } from "./Decision";
 import { Headline } from "./Headline";
 import { useLive } from "./live";
 import { LiveBar } from "./LiveBar";
@@ -66,6 +67,7 @@ function RunView({ overview }: { overview: Overview }) {
         </Notice>
       )}
       <LiveBar overview={overview} connection={connection} />
+      <Decision overview={overview} />
       {run.erasedAt && <Notice tone="warn">{erasure(run)}. Its log and its numbers remain.</Notice>}
       {cases ? (
         <Cases overview={overview} noun={noun} />

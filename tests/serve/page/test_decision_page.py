@@ -1,0 +1,89 @@
+"""The last look of a run with `--until decided`: while it goes on and after it, in every door (ADR-0241)."""
+
+import json
+import re
+
+import pytest
+
+from support.evals import golden
+from support.lazy_module import lazy_module
+from support.waiting import wait_until
+
+playwright = lazy_module("playwright.sync_api")
+MODULE = """
+import asyncio, time
+from pathlib import Path
+
+calls = []
+
+def waits(gate):
+    calls.append(gate)
+    return len(calls) >= 12 and not Path(gate).exists()
+
+def agent(task):
+    while waits("go-run"):
+        time.sleep(0.05)
+    return "yes"
+
+async def check(output):
+    while waits("go-evaluate"):
+        await asyncio.sleep(0.05)
+    return output == "yes"
+"""
+UNTIL = ("--until", "decided", "--min-pass-rate", "0.8", "--json", "--name", "early")
+COMMANDS = {
+    "run": ("run", "deciding.json", "--agent", "deciding:agent", "--concurrency", "1", *UNTIL),
+    "evaluate": ("evaluate", "--contexts", "deciding.jsonl", "--check-module", "deciding.py:check", *UNTIL),
+}
+
+
+def write(folder):
+    (folder / "deciding.py").write_text(MODULE)
+    tasks = [golden(f"t{at}", "yes") for at in range(100)]
+    suite = {"suiteId": "local.shop.evals.deciding", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
+    (folder / "deciding.json").write_text(json.dumps(suite))
+    cases = ({"test_case": {"id": f"c{at}", "input": at}, "output": {"value": "yes"}} for at in range(100))
+    (folder / "deciding.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in cases))
+
+
+def running(site, kind):
+    rows = site.client.post("/v1/host/assay/runs:query", json={}).json()["runs"]
+    live = [row for row in rows if (row["kind"], row["status"]) == (kind, "running")]
+    return next((row["runId"] for row in live if "name=early" in row.get("tags", ())), None)
+
+
+@pytest.mark.parametrize(("verb", "kind"), [("run", "agent-eval"), ("evaluate", "evaluation")])
+def test_the_page_shows_the_last_look_and_every_door_has_its_numbers(site, page, zygote, verb, kind):
+    write(site.folder)
+    process = zygote.start(*COMMANDS[verb], folder=site.folder, pipe=True)
+    run = wait_until(lambda: running(site, kind))
+
+    def look():
+        overview = site.client.get(f"/v1/host/assay/runs/{run}/overview")
+        assert overview.status_code == 200, overview.text
+        return overview.json().get("until")
+
+    first = wait_until(look)
+    assert (first["decision"], first["rounds"]) == ("not enough data", 1)
+    assert (first["cases"], first["total"]) == (10, 100)
+    page.goto(site.address(run))
+    decision = page.get_by_role("region", name="Decision")
+    expect = playwright.expect
+    expect(decision).to_contain_text("not decided yet")
+    expect(decision).to_contain_text(first["text"])
+    expect(decision).to_contain_text("last look after 1 round, 10 of 100")
+    site.check_accessibility(page, "[aria-label=Decision]")
+    (site.folder / f"go-{verb}").touch()
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    until, last = json.loads(out)["until"], look()
+    for name in ("decision", "metric", "estimate", "low", "high", "measured", "unmeasured", "rounds"):
+        assert last[name] == until[name], name
+    assert (last["cases"], last["total"] - last["cases"]) == (until["run"], until["not_run"])
+    assert last["low"] > first["low"]
+    expect(decision).to_contain_text("above the bar")
+    expect(decision).to_contain_text(last["text"])
+    stopped = (
+        rf"stopped after {last['rounds']} rounds, {last['cases']} of 100 .*so {until['not_run']} \w+s did not"
+    )
+    expect(decision).to_contain_text(re.compile(stopped))

@@ -36,7 +36,7 @@ export function kappaText({ kappa, low, high, why, cases }: ReviewNumbers): stri
 
 export function biasText({ bias, biasLow, biasHigh }: ReviewNumbers): [string, string] {
   if (bias === null || biasLow === null || biasHigh === null) return ["–", "not known yet"];
-  const side = bias > 0 ? "the judge passes more than people" : bias < 0 ? "the judge passes fewer than people" : "as many passes";
+  const side = biasLow > 0 ? "the judge passes more than people" : biasHigh < 0 ? "the judge passes fewer than people" : "no bias is shown";
   return [`${bias > 0 ? "+" : ""}${fixed(bias, 3)}`, `95% ${fixed(biasLow, 3)}…${fixed(biasHigh, 3)}: ${side}`];
 }
 

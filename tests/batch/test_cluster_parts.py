@@ -5,12 +5,14 @@ import json
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import pytest
+from fsspec.spec import AbstractBufferedFile  # pyright: ignore[reportMissingTypeStubs]
 
 from assay import batch
 from assay.batch.cluster_run import ClusterRun
 from assay.batch.cluster_tasks import score_part
-from assay.batch.dataset_parts import plan_parts
+from assay.batch.dataset_parts import DatasetPart, batches_of, plan_parts
 from assay.errors import UsageError
+from assay.settings import load
 
 ROWS = [
     {"id": f"case-{at}", "question": f"q {at}", "answer": "Paris" if at % 3 else "Lyon", "tags": "x"}
@@ -79,6 +81,29 @@ def test_every_row_is_in_one_part(tmp_path, source, part_bytes):
     assert sorted(written["id"].to_pylist()) == sorted(row["id"] for row in ROWS)
 
 
+def test_lines_of_a_file_that_is_read_by_ranges(tmp_path):
+    """As of S3: `readline` of such a file takes no limit."""
+    lines(tmp_path)
+    content = (tmp_path / "in-0.jsonl").read_bytes()
+
+    class Ranges(AbstractBufferedFile):
+        def _fetch_range(self, start, end):
+            return content[start:end]
+
+    class Store:
+        def open(self, path, mode):
+            return Ranges(self, path, mode, size=len(content))
+
+        def size(self, path):
+            return len(content)
+
+    parts = [
+        DatasetPart(1, "in.jsonl", len(content), start, start + 700) for start in range(0, len(content), 700)
+    ]
+    read = [row for part in parts for rows in batches_of(Store(), part, load().limits) for row in rows]
+    assert read == ROWS[:60]
+
+
 def test_a_finished_part_is_taken_and_an_unfinished_one_is_scored_again(tmp_path):
     run = Run(tmp_path, contexts(tmp_path), 2_000)
     run.run.prepare(resume=False)
@@ -100,7 +125,7 @@ def test_a_line_that_is_no_case_ends_the_run_or_is_counted(tmp_path):
     (refused,) = Run(tmp_path, name, 1 << 30).prepare().done()
     assert "in.jsonl" in refused.refusal
     assert "not JSON" in refused.refusal
-    (tmp_path / "results/part-000001.parquet").unlink()
+    assert not (tmp_path / "results/part-000001.parquet").exists()  # a part that failed leaves no rows
     (counted,) = Run(tmp_path, name, 1 << 30, skip_bad_rows=True).prepare().done()
     assert (counted.summary.results, counted.summary.bad_rows) == (len(ROWS), 1)
 

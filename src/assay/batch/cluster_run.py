@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from assay.batch.arrow_scorer import ArrowScorer
 from assay.batch.cluster_tasks import MARKERS, PartDone, read_marker, score_part
-from assay.batch.dataset_parts import DatasetPart, file_system, input_files
+from assay.batch.dataset_parts import DatasetPart, file_system, input_files, store_access
 from assay.batch.summary import Summary
 from assay.concurrency.workers.machine import available_cores
 from assay.errors import EnvironmentFailure, UsageError
@@ -22,6 +22,7 @@ DEATHS = 1  # of workers with a part, after which the next one sets it aside
 RETRIES = 2  # of a part whose task failed, such as for a store that did not answer
 AHEAD = 4  # parts that are submitted for each thread of the cluster
 SECONDS = 30  # to reach a scheduler
+MESSAGE = 200  # characters of the message of a store
 
 
 class SetAside(Struct, frozen=True):
@@ -47,7 +48,7 @@ def open_cluster(scheduler: str | None) -> Generator[Any]:
     """A client of the scheduler at this address, or of one with a process for each core of this machine."""
     require("--cluster dask", "cluster")
     dask: Any = import_module("dask")
-    with dask.config.set({"logging.distributed": "error"}):
+    with dask.config.set({"logging.distributed": "critical"}):
         distributed: Any = import_module("distributed")  # it sets up its loggers
     try:
         if scheduler is not None:
@@ -82,8 +83,9 @@ class ClusterRun:
     def prepare(self, *, resume: bool) -> None:
         """Make the folder of the results. Refuse one with results, unless they are those of this run."""
         system, folder = file_system(self._output)
-        system.makedirs(f"{folder}/{MARKERS}", exist_ok=True)
-        found = [name for name in system.find(folder) if name.rstrip("/") != folder]
+        with store_access(self._output):
+            system.makedirs(f"{folder}/{MARKERS}", exist_ok=True)
+            found = [name for name in system.find(folder) if name.rstrip("/") != folder]
         if not found:
             return
         if not resume:
@@ -92,7 +94,8 @@ class ClusterRun:
                 " --resume takes the finished parts"
             )
         for part in self._parts:
-            marker = read_marker(system, folder, part)
+            with store_access(self._output):
+                marker = read_marker(system, folder, part)
             if marker is not None and marker.fingerprint != self._fingerprint:
                 raise UsageError(
                     f"-o {self._output}: expected the results of these checks and inputs, got others"
@@ -114,7 +117,8 @@ class ClusterRun:
             bad_rows=summary.bad_rows if summary else 0,
             set_aside=self.set_aside,
         )
-        system.pipe_file(f"{folder}/_manifest.json", msgspec.json.encode(manifest))
+        with store_access(self._output):
+            system.pipe_file(f"{folder}/_manifest.json", msgspec.json.encode(manifest))
 
     def _submit(self, client: Any) -> Iterator[tuple[DatasetPart, Any]]:
         """The parts as they end. Only some of them are with the scheduler at a time."""
@@ -143,7 +147,7 @@ class ClusterRun:
         if future.status != "finished":
             error = future.exception()
             killed = type(error).__name__ == "KilledWorker"
-            reason = "its workers were lost" if killed else f"its task failed: {type(error).__name__}"
+            reason = "its workers were lost" if killed else f"its task failed: {_message(error)}"
             self.set_aside.append(SetAside(part.name, reason))
             return
         done: PartDone = future.result()
@@ -153,3 +157,9 @@ class ClusterRun:
         if self.summary is None:
             self.summary = Summary(done.summary.labels, done.summary.dimensions)
         self.summary.add(done.summary)
+
+
+def _message(error: BaseException) -> str:
+    """The kind of an error. That of a store has its words: they are no content."""
+    kind = type(error).__name__
+    return f"{kind}: {str(error)[:MESSAGE]}" if isinstance(error, OSError) else kind

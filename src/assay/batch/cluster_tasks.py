@@ -70,21 +70,21 @@ def _score_part(
     parquet: Any = import_module("pyarrow.parquet")
     target, folder = file_system(output)
     marker = read_marker(target, folder, part)
-    earlier = marker is not None and marker.fingerprint == fingerprint
-    if not earlier:
-        source, _ = file_system(address)
-        with (
-            target.open(results_path(folder, part), "wb") as file,
-            parquet.ParquetWriter(file, score.schema) as writer,
-        ):
-            for results in _results(score, source, part):
-                writer.write_batch(results)
-    with target.open(results_path(folder, part), "rb") as file:
-        summary = Summary.of(parquet.read_table(file))
-    if not earlier:
-        written = Marker(fingerprint, summary.results, summary.bad_rows)
-        target.pipe_file(marker_path(folder, part), msgspec.json.encode(written))
-    return PartDone(part, summary, earlier)
+    if marker is not None and marker.fingerprint == fingerprint:
+        with target.open(results_path(folder, part), "rb") as file:
+            return PartDone(part, Summary.of(parquet.read_table(file)), earlier=True)
+    arrow: Any = import_module("pyarrow")
+    source, _ = file_system(address)
+    file = arrow.BufferOutputStream()  # whole before it is stored: a part that fails leaves no rows
+    with parquet.ParquetWriter(file, score.schema) as writer:
+        for results in _results(score, source, part):
+            writer.write_batch(results)
+    stored = file.getvalue()
+    summary = Summary.of(parquet.read_table(arrow.BufferReader(stored)))
+    target.pipe_file(results_path(folder, part), stored.to_pybytes())
+    written = Marker(fingerprint, summary.results, summary.bad_rows)
+    target.pipe_file(marker_path(folder, part), msgspec.json.encode(written))
+    return PartDone(part, summary)
 
 
 def _results(score: ArrowScorer, source: Any, part: DatasetPart) -> Iterator[Any]:

@@ -1,14 +1,16 @@
 """Divides files of cases into parts: row groups of Parquet, and ranges of bytes of JSON lines, on any file system."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from io import BufferedReader
 from itertools import islice
 from typing import IO, Any
 
 import msgspec
 from msgspec import Struct
 
-from assay.errors import InvalidRequest, Problem, UsageError
+from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal, UsageError
 from assay.extras import require
 from assay.inputs.context import not_json
 from assay.inputs.portions import next_line, seek_line
@@ -45,18 +47,32 @@ def file_system(address: str) -> tuple[Any, str]:
         raise UsageError(f"{address}: expected an address that fsspec opens, got {wrong}") from None
 
 
+@contextmanager
+def store_access(address: str) -> Generator[None]:
+    """Calls of a file system, which may raise anything: the command says that the store of this address failed."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except FileNotFoundError:
+        raise UsageError(f"{address}: there is no such file") from None
+    except Exception as wrong:  # noqa: BLE001  # a file system is foreign code: botocore's errors are no OSError
+        raise EnvironmentFailure(
+            f"{address}: expected a store that answers, got {type(wrong).__name__}: {wrong}"
+        ) from None
+
+
 def plan_parts(pattern: str, part_bytes: int = PART_BYTES) -> list[DatasetPart]:
     """The parts of all files of a pattern such as `s3://bucket/answers/*.parquet`, in order of their paths."""
     system, path = file_system(pattern)
-    found = sorted(system.glob(path) if any(sign in path for sign in "*?[") else [path])
+    with store_access(pattern):
+        found = sorted(system.glob(path) if any(sign in path for sign in "*?[") else [path])
     parts: list[DatasetPart] = []
     for one in found:
         if not one.endswith(ENDINGS):
             raise UsageError(f"{one}: expected files that end in {', '.join(ENDINGS)}")
-        try:
+        with store_access(one):
             ranges = list(_ranges(system, one, part_bytes))
-        except FileNotFoundError:
-            raise UsageError(f"{one}: there is no such file") from None
         parts += [DatasetPart(len(parts) + at, one, *each) for at, each in enumerate(ranges, 1)]
     if not parts:
         raise UsageError(f"{pattern}: expected files with cases, got {len(found)} files and no case")
@@ -90,9 +106,10 @@ def batches_of(system: Any, part: DatasetPart, limits: Limits) -> Iterator[Any]:
             with _parquet(file, part.path) as table:
                 yield from table.iter_batches(batch_size=BATCH, row_groups=groups)
             return
-        lines = _documents(file, part, limits)
-        while rows := list(islice(lines, BATCH)):
-            yield rows
+        with BufferedReader(file) as reader:  # `readline` of a file on S3 takes no limit
+            lines = _documents(reader, part, limits)
+            while rows := list(islice(lines, BATCH)):
+                yield rows
 
 
 def _parquet(file: IO[bytes], path: str) -> Any:

@@ -48,7 +48,7 @@ All errors.
     checks/registry.py, import_code.py        a module of --check-module, an entry point
     concurrency/foreign_code.py, concurrency/threads.py
                                               code in a thread: its exception goes to the caller
-    backends/models/*, backends/embedders/*   a provider, a cache on disk
+    backends/models/*, backends/embedders/*, batch/dataset_parts.py    a provider, a cache on disk, a file system
     backends/agents/*, backends/agents/*/*, backends/tools/*    an agent, a framework, a tool, an MCP server
     backends/stores/*, backends/stores/*/*, backends/engines/dbos/*    a database and its driver; a unit of work
     backends/otel.py                          a traced block: recorded and raised again

@@ -13,12 +13,13 @@ from sqlalchemy import event, insert, text
 from assay.auth.audit import lines, verify
 from assay.backends.stores.records.record_rows import line_row
 from assay.backends.stores.sql.tables import audit
+from assay.conform.grpc.messages import message_of
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
 from assay.ports.audit import AuditActor, AuditPayload, acting, audit_entry
 from assay.ports.audit_chain import START, link, next_record
 from assay.serve.grpc import fep_pb2 as fep
-from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
+from support.servers.grpc_client import RestAndGrpcServer, connect, refusal_of
 from support.servers.rest_client import request_of, slow, sqlite
 from support.stores.database_dump import dump_of
 from support.stores.opened import sql_store

@@ -10,9 +10,10 @@ import pytest
 from msgspec import json as wire
 
 import assay
+from assay.conform.grpc.messages import message_of, result_of
 from assay.conform.vectors import differences, vector_files
 from support.commands.command import Command
-from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, result_of
+from support.servers.grpc_client import RestAndGrpcServer, connect
 from support.servers.rest_client import sqlite
 from support.spec_files import SHARED, needs_shared
 

@@ -2,6 +2,7 @@
 
 from assay.conform.check import Check
 from assay.conform.fep_checks import fep_checks
+from assay.conform.grpc.checks import grpc_checks
 from assay.conform.openwop.creation_checks import CREATION_CHECKS
 from assay.conform.openwop.discovery_checks import DISCOVERY_CHECKS
 from assay.conform.openwop.event_checks import EVENT_CHECKS
@@ -24,4 +25,4 @@ OPENWOP_CHECKS = [
 
 
 def all_checks() -> list[Check]:
-    return [*fep_checks(), *OPENWOP_CHECKS]
+    return [*fep_checks(), *grpc_checks(), *OPENWOP_CHECKS]

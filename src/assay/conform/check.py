@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -52,19 +52,42 @@ class Check(NamedTuple):
     run: "Callable[[Host], None]"
 
 
+class RpcAnswer(NamedTuple):
+    """What came of a call over gRPC: the name of its status, and the messages as FEP has them in JSON."""
+
+    code: str
+    details: str
+    messages: list[Document]
+    metadata: dict[str, str]  # at the end of the answer
+
+
+class RpcClient(Protocol):
+    """Calls of one gRPC address. A request is a document of FEP, or bytes that are sent as they are."""
+
+    address: str
+
+    def call(self, method: str, request: Document | bytes, metadata: Mapping[str, str]) -> RpcAnswer: ...
+
+
 class Host:
-    """A host with a key for it, perhaps the key of another tenant, and what the checks have made there so far."""
+    """
+    A host with a key for it, perhaps the key of another tenant, and what the checks have made there so far.
+
+    It has an address of HTTP, one of gRPC, or both.
+    """
 
     def __init__(
         self,
-        client: HttpClient,
+        client: HttpClient | None,
         key: str,
         other_key: str | None = None,
         *,
         agent: str | None = None,
         suite: str | None = None,
+        rpc: RpcClient | None = None,
     ) -> None:
-        self.client, self._key, self._other = client, key, other_key
+        self._client, self._rpc = client, rpc
+        self._key, self._other = key, other_key
         self._agent, self.suite = agent, suite
         self._known: dict[str, Any] = {}
         self.made: list[str] = []  # addresses to delete at the end
@@ -86,10 +109,48 @@ class Host:
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         if data is not None:
             sent.setdefault("Content-Type", "application/json")
-        answer = self.client.send(method, path, data, sent)
+        answer = self._http.send(method, path, data, sent)
         if self._key and self._key.encode() in answer.body:
             self.shows_key = f"{method} {path}"
         return answer
+
+    def call(self, method: str, request: Document | bytes, *, key: str | None = None) -> RpcAnswer:
+        """The answer to a call over gRPC with the key, or with this one; "" is none."""
+        if self._rpc is None:
+            raise NotTried("it needs the address of gRPC: --grpc")
+        sent = {} if key == "" else {"authorization": f"Bearer {self._key if key is None else key}"}
+        answer = self._rpc.call(method, request, sent)
+        shown = [answer.details, *answer.metadata.values()]
+        if self._key and any(self._key in text for text in shown):
+            self.shows_key = method
+        return answer
+
+    def reach(self) -> None:
+        """
+        Ask each address once; any answer will do.
+
+        Unanswered: one does not answer.
+        """
+        if self._client is not None:
+            self.send("GET", "/v1/health", key="")
+        if self._rpc is not None:
+            self.call("HealthCheck", {}, key="")
+
+    @property
+    def address(self) -> str:
+        """The address of HTTP. NotTried: there is none."""
+        return self._http.address
+
+    @property
+    def deletes(self) -> bool:
+        """Whether there is a route that deletes: gRPC has none."""
+        return self._client is not None
+
+    @property
+    def _http(self) -> HttpClient:
+        if self._client is None:
+            raise NotTried("it needs the address of HTTP: URL")
+        return self._client
 
     @property
     def other_key(self) -> str:

@@ -29,6 +29,7 @@ MALFORMED = ("%00", "..%2f..%2fetc%2fpasswd", "%27%20or%201%3D1", "x" * 2000, "%
 LAW_TOPICS = ("results", "requests", "jsonpath")  # their results have errors, several cases and metadata
 PARALLEL = 8
 MANY = 200  # cases of a large request
+ODD_TEXT = '\u0000 \u001b[31m é e\u0301 😀 \u202e \\ " </script> \u2028 $.x {{$.y}}'
 SHAPE = LAWS[0]  # the others read what has this shape
 FOUND = 3  # problems that a message names
 
@@ -58,7 +59,7 @@ def evaluation(host: Host, request: Document) -> Document | None:
     if answer.status in (400, 422):
         return None
     expect_status(answer, 200, f"POST {EVALUATE}")
-    return _made(host, document_of(answer, f"POST {EVALUATE}"))
+    return remember(host, document_of(answer, f"POST {EVALUATE}"))
 
 
 def _find_fep(host: Host) -> None:
@@ -68,10 +69,11 @@ def _find_fep(host: Host) -> None:
     if answer.status in (401, 403):
         raise NotTried(f"POST {EVALUATE}: the key is refused with {answer.status}")
     if answer.status == 200:
-        _made(host, document_of(answer, f"POST {EVALUATE}"))
+        remember(host, document_of(answer, f"POST {EVALUATE}"))
 
 
-def _made(host: Host, result: Document) -> Document:
+def remember(host: Host, result: Document) -> Document:
+    """The result, remembered so that it is deleted at the end."""
     id = result.get("evaluation_id")
     if isinstance(id, str) and id:
         host.made.append(f"/v1/evaluations/{quote(id, safe='')}")
@@ -108,7 +110,7 @@ def _vector_check(topic: str, vector: Vector) -> Check:
 
 
 def _run_vector(vector: Vector, host: Host) -> None:
-    _fail_if(unlike(vector, evaluation(host, vector.request)))
+    fail_if(unlike(vector, evaluation(host, vector.request)))
 
 
 def _law_check(law: Law, vectors: list[Vector]) -> Check:
@@ -129,10 +131,16 @@ def _run_law(law: Law, vectors: list[Vector], host: Host) -> None:
         raise NotTried("the host refused every request")
     if law is not SHAPE and any(next(SHAPE.find(request, result), "") for request, result in judged):
         raise NotTried("the results have another shape: see fep.law.shape")
-    _fail_if(problem for request, result in judged for problem in law.find(request, result))
+    fail_if(problem for request, result in judged for problem in law.find(request, result))
 
 
-def _fail_if(problems: Iterable[str]) -> None:
+def expect_lawful(request: Document, result: Document) -> None:
+    """Failed: the result breaks a law."""
+    fail_if(problem for law in LAWS for problem in law.find(request, result))
+
+
+def fail_if(problems: Iterable[str]) -> None:
+    """Failed: there are problems."""
     found = list(islice(problems, FOUND + 1))
     if found:
         more = "; and more" if len(found) > FOUND else ""
@@ -163,8 +171,8 @@ def _answers_json(host: Host) -> None:
     host.once("fep", partial(_find_fep, host))
     answer = host.send("POST", EVALUATE, simple_request())
     expect_status(answer, 200, f"POST {EVALUATE}")
-    result = _made(host, document_of(answer, f"POST {EVALUATE}"))
-    _fail_if(SHAPE.find(simple_request(), result))
+    result = remember(host, document_of(answer, f"POST {EVALUATE}"))
+    fail_if(SHAPE.find(simple_request(), result))
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Failed(f"POST {EVALUATE}: expected the type application/json, got {kind or 'none'}")
@@ -175,9 +183,14 @@ def _reads_back(host: Host) -> None:
     answer = host.send("GET", path)
     expect_status(answer, 200, f"GET {path}")
     again = document_of(answer, f"GET {path}")
+    expect_same(f"GET {path}", again, result)
+
+
+def expect_same(what: str, again: Document, result: Document) -> None:
+    """Failed: a read has something else than the first answer."""
     names = ("evaluation_id", "status", "summary", "started_at", "completed_at", "results")
-    _fail_if(
-        f"GET {path}: {name} is another than in the first answer"
+    fail_if(
+        f"{what}: {name} is another than in the first answer"
         for name in names
         if not same(again.get(name), result.get(name))
     )
@@ -239,7 +252,7 @@ def _health(host: Host) -> None:
         host.once("fep", partial(_find_fep, host))
     expect_status(answer, 200, "GET /v1/health")
     body = document_of(answer, "GET /v1/health")
-    _fail_if(
+    fail_if(
         f"GET /v1/health: {name}: expected a text"
         for name in ("status", "version")
         if not isinstance(body.get(name, ""), str)
@@ -263,17 +276,24 @@ def _own_ids(host: Host) -> None:
         raise Failed(f"three evaluations have the ids {shown(ids)}")
 
 
-def _many_cases(host: Host) -> None:
-    """Each second case has an output that does not pass."""
-    simple = simple_request()
-    request = simple | {
+def large_request() -> Document:
+    """A request with many cases. Each second one has an output that does not pass."""
+    return simple_request() | {
         "test_cases": [
             {"id": f"c{at}", "input": f"question {at}", "expected": f"{at}"} for at in range(MANY)
         ],
         "outputs": [{"value": f"{at}" if at % 2 else f"not {at}"} for at in range(MANY)],
     }
-    result = _result(host, request)
-    _fail_if(problem for law in LAWS for problem in law.find(request, result))
+
+
+def _many_cases(host: Host) -> None:
+    request = large_request()
+    expect_every_second(request, _result(host, request))
+
+
+def expect_every_second(request: Document, result: Document) -> None:
+    """Failed: the result of a large request is another."""
+    expect_lawful(request, result)
     passed = [
         check.get("results", {}).get("passed") if is_object(check) else None
         for case in result["results"]
@@ -291,11 +311,11 @@ def _at_once(host: Host) -> None:
         return _result(host, simple_request(text))
 
     for text, result in zip(texts, at_once(ask, texts), strict=True):
-        _fail_if(problem for law in LAWS for problem in law.find(simple_request(text), result))
+        expect_lawful(simple_request(text), result)
 
 
 def _any_text(host: Host) -> None:
-    text = '\u0000 \u001b[31m é e\u0301 😀 \u202e \\ " </script> \u2028 $.x {{$.y}}'
+    text = ODD_TEXT
     request = simple_request(text)
     result = evaluation(host, request)
     if result is None:
@@ -303,7 +323,7 @@ def _any_text(host: Host) -> None:
             text.replace("\u0000", "")
         )  # PostgreSQL cannot store it, so a host may refuse it
         result = _result(host, request)
-    _fail_if(problem for law in LAWS for problem in law.find(request, result))
+    expect_lawful(request, result)
 
 
 def _hides_key(host: Host) -> None:

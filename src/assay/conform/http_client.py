@@ -7,7 +7,6 @@ time limit from its start to its last byte, and a limit on the bytes of its answ
 
 import socket
 import threading
-import time
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.client_tls import client_context
+from assay.conform.pace import Pace
 from assay.errors import UsageError
 
 MAX_BYTES = 16 * 2**20  # of an answer
@@ -71,8 +71,7 @@ class HttpClient:
         self.address = address.rstrip("/")
         self._prefix, self._host, self._port = parts.path.rstrip("/"), parts.hostname, port
         self._tls = client_context() if parts.scheme == "https" else None
-        self._timeout, self._pause = timeout, 1 / rate
-        self._next, self._lock = 0.0, threading.Lock()
+        self._timeout, self._pace = timeout, Pace(rate)
 
     def send(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -95,7 +94,7 @@ class HttpClient:
     def _open(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> Generator[HTTPResponse]:
-        self._wait_for_turn()
+        self._pace.wait()
         connection = self._connection()
         what = f"{method} {path}"
         try:
@@ -129,14 +128,6 @@ class HttpClient:
         if self._tls is not None:
             return HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
         return HTTPConnection(self._host, self._port, timeout=self._timeout)
-
-    def _wait_for_turn(self) -> None:
-        with self._lock:
-            now = time.monotonic()
-            mine = max(now, self._next)
-            self._next = mine + self._pause
-        if mine > now:
-            time.sleep(mine - now)
 
 
 class _Alarm:

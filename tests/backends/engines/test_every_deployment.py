@@ -10,9 +10,10 @@ import re
 import grpc
 import pytest
 
+from assay.conform.grpc.messages import message_of
 from support.evals import golden, rubric
 from support.servers.deployments import CANARY, DEPLOYMENTS, deployed
-from support.servers.grpc_client import Client, message_of, refusal_of
+from support.servers.grpc_client import Client, refusal_of
 from support.servers.openwop_client import log_of, start_run, suite, types_of, wait_for_run
 from support.traces.received import agent_trace, new_trace
 from support.waiting import wait_until

@@ -11,7 +11,8 @@ from assay.conform.catalog import all_checks
 from support.commands.command import Command
 from support.conform.fep_faults import FEP_FAULTS
 from support.conform.proxy import proxied
-from support.servers.rest_client import Server, sqlite
+from support.servers.grpc_client import RestAndGrpcServer
+from support.servers.rest_client import sqlite
 
 FAST = ["--rate", "10000"]
 FAULT = next(one for one in FEP_FAULTS if one.name == "the run counts a case too many")
@@ -23,7 +24,11 @@ def done(tmp_path_factory, zygote):
     folder = tmp_path_factory.mktemp("conform-command")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with Server(sqlite(folder)) as server, proxied(server.url) as (faulty, proxy), proxy.faulty(FAULT):
+    with (
+        RestAndGrpcServer(sqlite(folder)) as server,
+        proxied(server.url) as (faulty, proxy),
+        proxy.faulty(FAULT),
+    ):
         (folder / "a.key").write_text(server.key() + "\n", "utf-8")
         (folder / "b.key").write_text(server.key(tenant="other"), "utf-8")
         keys = ["--key", "@a.key", "--other-key", "@b.key", *FAST]
@@ -47,6 +52,18 @@ def done(tmp_path_factory, zygote):
             "no address": ["--key", "k"],
             "no key": [server.url],
             "no file": [server.url, "--key", "@none.key"],
+            "grpc": ["--grpc", f"127.0.0.1:{server.grpc_port}", *keys, "--only", "fep.grpc.own-ids", "-v"],
+            "rest and grpc": [
+                server.url,
+                "--grpc",
+                f"127.0.0.1:{server.grpc_port}",
+                *keys,
+                *two,
+                "--only",
+                "fep.grpc.own-ids",
+            ],
+            "without grpc": [server.url, *keys, "--only", "fep.grpc.own-ids"],
+            "other grpc address": ["--grpc", "unix:/x", "--key", "k"],
             "other address": ["ftp://example.com", "--key", "k"],
         }
         suite = Path(__file__).parents[3] / "conformance" / "openwop" / "plain.json"
@@ -61,6 +78,7 @@ def done(tmp_path_factory, zygote):
 CODES = {
     "passed": 0, "failed": 3, "json": 3, "missing key": 0, "strict": 3, "wrong key": 0, "nobody": 1, "list": 0, "explain": 0,
     "shape": 0, "bad shape": 3, "shape of nothing": 2, "explain nothing": 2, "only nothing": 2, "no address": 2, "no key": 2, "no file": 2, "other address": 2,
+    "grpc": 0, "rest and grpc": 0, "without grpc": 0, "other grpc address": 2,
 }  # fmt: skip
 
 
@@ -74,6 +92,9 @@ LINES = {
     "failed": "failed: fep.law.run-counts (FEP 0.0.1 §4.2): summary.total_test_cases: expected",
     "missing key": "could not be tried: fep.rest.foreign-is-unknown (FEP 0.0.1 §6.4): it needs the key of another tenant: --other-key",
     "wrong key": "could not be tried: fep.law.run-counts (FEP 0.0.1 §4.2): POST /v1/evaluate: the key is refused with 401",
+    "grpc": "passed: fep.grpc.own-ids (FEP 0.0.1 §4.2)",
+    "rest and grpc": "3 passed",
+    "without grpc": "could not be tried: fep.grpc.own-ids (FEP 0.0.1 §4.2): it needs the address of gRPC: --grpc",
     "list": "fep.rest.reads-back",
     "shape": "suite.json: suite: no problem",
     "bad shape": "card.json: scorecard: 1 problem",
@@ -94,6 +115,8 @@ REFUSALS = {
     "shape of nothing": "none.json",
     "no key": "--key: expected a key, @FILE, or a key in ASSAY_API_KEY; got none",
     "no file": "--key @none.key: expected a file that can be read, got No such file or directory",
+    "grpc": "4 evaluations and runs stay there: the host did not let them be deleted",
+    "other grpc address": "--grpc 'unix:/x': expected HOST:PORT, or grpcs://HOST:PORT with TLS",
     "other address": "URL 'ftp://example.com': expected an address such as http://127.0.0.1:8321",
 }
 

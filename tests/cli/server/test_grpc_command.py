@@ -10,7 +10,8 @@ import httpx
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from support.servers.grpc_client import Client, message_of
+from assay.conform.grpc.messages import message_of
+from support.servers.grpc_client import Client
 
 REQUEST = {
     "test_cases": [{"id": "a", "input": "q"}],

@@ -13,7 +13,8 @@ import grpc
 import httpx
 import pytest
 
-from support.servers.grpc_client import Client, message_of
+from assay.conform.grpc.messages import message_of
+from support.servers.grpc_client import Client
 from support.servers.server_group import (
     REQUEST,
     answers_of_all,

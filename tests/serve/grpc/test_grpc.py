@@ -14,12 +14,13 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 import assay
 from assay import errors
+from assay.conform.grpc.messages import case_of, message_of, result_of
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.call import STATUS
 from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.responses import STATUS as REST_STATUS
 from support.documents import DOCS, table
-from support.servers.grpc_client import RestAndGrpcServer, case_of, connect, message_of, refusal_of, result_of
+from support.servers.grpc_client import RestAndGrpcServer, connect, refusal_of
 from support.servers.rest_client import CONTAINS, lines_of, request_of, slow, sqlite
 from support.waiting import PATIENCE, wait_until
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import json as wire
 
 from assay.checks import STANDARD
+from assay.conform.grpc.messages import message_of
 from assay.errors import InvalidRequest
 from assay.ports import Limits, Services
 from assay.serve.fep.server_state import PlanCache
@@ -19,7 +20,6 @@ from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.codec.result_codec import moment
 from assay.serve.grpc.request import decode_message
-from support.servers.grpc_client import message_of
 from test_grpc_equal import OBJECTS, VALUES, WORDS
 
 LIMITS = Limits()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec import json as wire
 
 import assay
-from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of, result_of
+from assay.conform.grpc.messages import message_of, result_of
+from support.servers.grpc_client import RestAndGrpcServer, connect, refusal_of
 from support.servers.rest_client import sqlite
 from support.spec_files import SHARED, needs_shared
 from support.waiting import PATIENCE

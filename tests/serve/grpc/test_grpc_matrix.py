@@ -3,10 +3,11 @@
 import pytest
 from grpc import StatusCode
 
+from assay.conform.grpc.messages import message_of
 from assay.serve.application import ROUTES
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.server import METHODS
-from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
+from support.servers.grpc_client import RestAndGrpcServer, connect, refusal_of
 from support.servers.rest_client import invalid_keys, request_of, slow, sqlite
 
 EVALUATION = message_of(request_of(1))

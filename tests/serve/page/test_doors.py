@@ -13,6 +13,7 @@ import grpc
 import pytest
 from playwright.sync_api import expect
 
+from assay.conform.grpc.messages import result_of
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.overview.report_documents import html, report_template
 from assay.stats.number_text import value_text
@@ -28,7 +29,7 @@ from support.page.page_runs import (
 )  # fmt: skip
 from support.report_file import report_data
 from support.runner.forkserver import COMMAND
-from support.servers.grpc_client import Client, result_of
+from support.servers.grpc_client import Client
 from support.waiting import wait_until
 
 MODULE = """

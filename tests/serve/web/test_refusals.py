@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from assay.concurrency import loop_budget
+from assay.conform.grpc.messages import message_of
 from assay.errors import MOST_PROBLEMS, InvalidRequest, Problem
-from support.servers.grpc_client import RestAndGrpcServer, connect, message_of, refusal_of
+from support.servers.grpc_client import RestAndGrpcServer, connect, refusal_of
 from support.servers.rest_client import sqlite
 
 MANY = 3_000

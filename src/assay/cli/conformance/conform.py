@@ -11,7 +11,8 @@ from msgspec import Struct
 from assay import settings
 from assay.cli.console.console import echo, echo_err, echo_json, echo_rows
 from assay.conform.catalog import all_checks
-from assay.conform.check import WORDS, Host, Outcome
+from assay.conform.check import WORDS, Host, Outcome, RpcClient
+from assay.conform.grpc.checks import grpc_checks
 from assay.conform.http_client import HttpClient
 from assay.conform.openwop.rules import rule_table
 from assay.conform.reports import ListedRule, Report, as_json, as_junit, as_markdown
@@ -19,6 +20,7 @@ from assay.conform.run import Unreachable, chosen, clean_up, run_checks
 from assay.conform.shapes import check_shape
 from assay.errors import UsageError
 from assay.errors.exit_codes import NOT_PASSED, PASSED
+from assay.extras import require
 from assay.fep.outputs.output_file import OutputFile
 from assay.inputs.files import document_of
 
@@ -33,6 +35,7 @@ class ConformOptions(Struct, frozen=True, kw_only=True):
     other_key: str | None = None
     agent: str | None = None
     suite: str | None = None
+    grpc: str | None = None
     only: tuple[str, ...] = ()
     strict: bool = False
     markdown: str | None = None
@@ -45,12 +48,18 @@ class ConformOptions(Struct, frozen=True, kw_only=True):
 
 def main(options: ConformOptions) -> int:
     """Run the checks, print and write the reports, and return the exit code."""
-    if options.url is None:
+    if options.url is None and options.grpc is None:
         raise UsageError("expected the address of a host: assay conform http://127.0.0.1:8321")
-    checks = chosen(all_checks(), options.only)
-    client = HttpClient(options.url, timeout=options.timeout, rate=options.rate)
+    checks = chosen(all_checks() if options.url is not None else grpc_checks(), options.only)
     other = None if options.other_key is None else _key(options.other_key, "--other-key")
-    host = Host(client, _key(options.key, "--key"), other, agent=options.agent, suite=options.suite)
+    host = Host(
+        None if options.url is None else HttpClient(options.url, timeout=options.timeout, rate=options.rate),
+        _key(options.key, "--key"),
+        other,
+        agent=options.agent,
+        suite=options.suite,
+        rpc=None if options.grpc is None else _grpc_client(options.grpc, options),
+    )
     tell = None if options.json else partial(_tell, verbose=options.verbose)
     trouble = ""
     try:
@@ -58,7 +67,9 @@ def main(options: ConformOptions) -> int:
     except Unreachable as wrong:
         outcomes, trouble = wrong.outcomes, str(wrong)
     left = clean_up(host) if not trouble else len(host.made)
-    report = Report(client.address, outcomes, trouble, options.strict, left)
+    report = Report(
+        " and ".join(filter(None, (options.url, options.grpc))), outcomes, trouble, options.strict, left
+    )
     if options.markdown is not None:
         _write(options.markdown, [as_markdown(report)])
     if options.junit is not None:
@@ -72,6 +83,13 @@ def main(options: ConformOptions) -> int:
     if left:
         echo_err(f"{left} evaluations and runs stay there: the host did not let them be deleted")
     return report.exit_code
+
+
+def _grpc_client(address: str, options: ConformOptions) -> RpcClient:
+    require("assay conform --grpc", "grpc")
+    from assay.conform.grpc.client import GrpcClient  # deferred import: grpcio is an extra
+
+    return GrpcClient(address, timeout=options.timeout, rate=options.rate)
 
 
 def list_checks(*, json: bool) -> None:

@@ -36,6 +36,13 @@ def conform(
             metavar="S",
         ),
     ] = None,
+    grpc: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of the host for gRPC, HOST:PORT, or grpcs://HOST:PORT with TLS. Without URL, it alone.",
+            metavar="A",
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,6 +94,7 @@ def conform(
                 other_key=other_key,
                 agent=agent,
                 suite=suite,
+                grpc=grpc,
                 only=tuple(only or ()),
                 strict=strict,
                 markdown=markdown,

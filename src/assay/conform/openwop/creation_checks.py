@@ -165,7 +165,7 @@ def _unknown_agent(host: Host) -> None:
 def _unknown_suite(host: Host) -> None:
     good = _plain(host)
     for ref in ("local.conform.evals.none", "local.conform.evals.plain@9.9.9", "inline:{}", "file:///etc/passwd",
-                f"{host.client.address}/suite.json", "pack:a.b@1.0.0/evals/x.json", "../suite.json"):  # fmt: skip
+                f"{host.address}/suite.json", "pack:a.b@1.0.0/evals/x.json", "../suite.json"):  # fmt: skip
         _refused(host, good | {"evalSuiteRef": ref}, f"the suite {ref}")
 
 

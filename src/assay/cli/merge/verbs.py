@@ -10,7 +10,7 @@ from assay.cli.console.options import AllowErrors, AsJson, MinPassRate, ResultFi
 def merge(
     parts: Annotated[
         list[str],
-        typer.Argument(help="Results of every shard of `assay evaluate --shard`.", metavar="PART..."),
+        typer.Argument(help="Results of every shard of `assay evaluate --shard`.", metavar="PART"),
     ],
     output: ResultFiles = None,
     by: SlicesBy = None,

@@ -95,6 +95,8 @@ def folder(tmp_path_factory, command):
             folder=folder,
         )
         assert [one.code for one in ended] == [0, 3], ended[0].err + ended[1].err
+    shards = [(*evaluate, "--shard", f"{at}/2", "-o", f"part-{at}.jsonl") for at in (1, 2)]
+    assert [one.code for one in command.each(shards, folder=folder)] == [0, 0]
     return folder
 
 
@@ -106,6 +108,7 @@ COMMANDS = {
         (*EVALUATE, "--json", "--only", "failing:before.jsonl"),
         ("evaluate", "--cases", "cases.jsonl", "--checks", "checks.json", "--agent", "mine:answer", "--trials", "2", "--json"),
     ],
+    "merge": [("merge", "part-1.jsonl", "part-2.jsonl", "-o", "merged.jsonl", "--json")],
     "run": [
         (*RUN, "--json", "--baseline", "suite-before", "--checks", "checks.json"),
         (*RUN, "--json", "--only", "failing"),

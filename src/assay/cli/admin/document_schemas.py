@@ -16,6 +16,7 @@ VERIFICATION = "assay.protocol.verification:Verification"
 DOCUMENTS: dict[str, tuple[str, ...]] = {
     "evaluate": (f"{EVALUATE}Evaluated",),
     "evaluate --traces A --traces B": (f"{EVALUATE}EvaluatedWindows",),
+    "merge": (f"{EVALUATE}Evaluated",),
     "run": (f"{RUNS}RunDocument",),
     "verify": (VERIFICATION,),
     "judge sample": (f"{OTHER}SampleDocument",),

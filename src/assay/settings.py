@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from assay import client_tls
 from assay.auth.jwt_settings import JwtSettings, validate
+from assay.auth.oidc_settings import OidcSettings, validate_oidc
 from assay.backends.provider_config import InvalidProviderConfig, read
 from assay.errors import UsageError
 from assay.errors.nearest import did_you_mean
@@ -36,12 +37,13 @@ T = TypeVar("T", bound=Struct)
 PREFIX = "ASSAY_"
 MOST_LINES = 100  # problems that are reported together
 UNKNOWN = re.compile(r"(?:an o|O)bject contains unknown field `([^`]+)`")
-MODEL, JWT, WORKERS = f"{PREFIX}MODEL_", f"{PREFIX}JWT_", f"{PREFIX}WORKERS_"
+MODEL, JWT, OIDC, WORKERS = f"{PREFIX}MODEL_", f"{PREFIX}JWT_", f"{PREFIX}OIDC_", f"{PREFIX}WORKERS_"
 TABLES = (
     "limits",
     "serving",
     "openwop",
     "jwt",
+    "oidc",
     "workers",
     "models",
     "providers",
@@ -74,7 +76,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     A setting is `concurrency` in assay.toml or `ASSAY_CONCURRENCY`.
 
     Variables for `[limits]`, `[serving]` and `[openwop]` have no table name in them; those for `[jwt]` are
-    `ASSAY_JWT_ISSUER` and so on.
+    `ASSAY_JWT_ISSUER` and so on, and those for `[oidc]` `ASSAY_OIDC_ISSUER`.
 
     `[models]` names models by their use (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`). `[providers.NAME]`
     configures a provider; `${VARIABLES}` in it are expanded when the provider is used.
@@ -109,6 +111,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     serving: ServerLimits = ServerLimits()
     openwop: OpenWopFeatures = OpenWopFeatures()
     jwt: JwtSettings = JwtSettings()
+    oidc: OidcSettings = OidcSettings()
     workers: WorkerSettings = WorkerSettings()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
@@ -131,6 +134,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         serving,
         openwop,
         jwt,
+        oidc,
         workers,
         models,
         tables,
@@ -148,6 +152,7 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         (serving, ServerLimits, PREFIX),
         (openwop, OpenWopFeatures, PREFIX),
         (jwt, JwtSettings, JWT),
+        (oidc, OidcSettings, OIDC),
         (workers, WorkerSettings, WORKERS),
     )
     for name, text in environment.items():
@@ -163,10 +168,13 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
                 [part for part in text.split(",") if part] if field.type == list[str] else text
             )
     values.update((name, value) for name, value in options.items() if value is not None)
-    if "evidence_key" in values and isinstance(text := values["evidence_key"], str):
-        values["evidence_key"] = Secret(text) if text.strip() else None
+    _read_secret(values, "evidence_key")
+    _read_secret(oidc, "client_secret")
+    if isinstance(text := oidc.get("grants"), str):
+        oidc["grants"] = _from_json(f"{OIDC}GRANTS", text)
     tabled = {
-        "limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "workers": workers, "models": models,
+        "limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "oidc": oidc, "workers": workers,
+        "models": models,
     }  # fmt: skip
     groups = {
         "agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows, "pack_keys": pack_keys, "traces": traces,
@@ -215,7 +223,21 @@ def _flat(values: dict[str, Any], environment: Mapping[str, str]) -> Settings:
         raise UsageError(*wrong)
     _positive(settings, environment)
     validate(settings.jwt)
-    return settings
+    return msgspec.structs.replace(settings, oidc=validate_oidc(settings.oidc))
+
+
+def _read_secret(table: dict[str, Any], name: str) -> None:
+    """An empty text is no secret."""
+    if isinstance(text := table.get(name), str):
+        table[name] = Secret(text) if text.strip() else None
+
+
+def _from_json(variable: str, text: str) -> Any:
+    """A table in a variable. It may be empty, as other variables."""
+    try:
+        return msgspec.json.decode(text) if text.strip() else {}
+    except msgspec.DecodeError as wrong:
+        raise UsageError(f"{variable}: expected JSON, such as {{}}: {wrong}") from None
 
 
 def _leave_out(values: dict[str, Any], place: str) -> bool:
@@ -349,7 +371,7 @@ def _validation_line(
 def _source_of(path: str, environment: Mapping[str, str]) -> str:
     """The variable that set it, or its place in the file."""
     table, _, name = path.rpartition(".")
-    variable = {"jwt": JWT, "workers": WORKERS}.get(table, PREFIX) + name.upper()
+    variable = {"jwt": JWT, "oidc": OIDC, "workers": WORKERS}.get(table, PREFIX) + name.upper()
     return variable if variable in environment else f"settings: {path}"
 
 

@@ -126,6 +126,7 @@ ROWS = {
     "getPack": (None, []),
     "removePack": (None, [("pack.remove", PACK.manifest.key)]),
     "getSession": (None, []),
+    "getSignIn": (None, []),
     "createSession": ({}, [("session.open", KEY)]),
     "endSession": (None, []),  # the key of the request is not a session
     "createSessionCode": ({}, []),

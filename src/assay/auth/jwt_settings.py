@@ -43,25 +43,25 @@ def validate(settings: JwtSettings) -> JwtSettings:
                 f"settings: jwt.{name}: expected a number above 0, got {getattr(settings, name):g}"
             )
     if "://" in settings.jwks:
-        _check_address(settings.jwks)
+        check_address("settings: jwt.jwks", settings.jwks, "a file or an https address")
     return settings
 
 
-def _check_address(text: str) -> None:
-    """The key set decides which callers are trusted, so it must come over TLS."""
+def check_address(place: str, text: str, expected: str = "an https address") -> None:
+    """What decides which callers are trusted must come over TLS; on this machine it need not."""
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""
     except ValueError:
-        raise UsageError("settings: jwt.jwks: expected a file or an https address") from None
+        raise UsageError(f"{place}: expected {expected}") from None
     if parts.username is not None or parts.password is not None:
-        raise UsageError("settings: jwt.jwks: expected an address without a name or a password in it")
+        raise UsageError(f"{place}: expected an address without a name or a password in it")
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise UsageError(f"{place}: expected {expected} of ASCII characters, without spaces")
     if parts.scheme == "https" and host:
         return
     if parts.scheme != "http" or not is_loopback(host):
-        raise UsageError(
-            f"settings: jwt.jwks: expected a file or an https address, got {parts.scheme}://{host}"
-        )
+        raise UsageError(f"{place}: expected {expected}, got {parts.scheme}://{host}")
 
 
 def is_loopback(host: str) -> bool:

@@ -5,10 +5,7 @@ Before the signature is verified, only the key id of the token is used. The key 
 point to a key (`jku`, `x5u`, `jwk`) are never used.
 """
 
-import asyncio
 import base64
-import hashlib
-import logging
 import math
 import re
 import time
@@ -21,16 +18,15 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from assay.auth.claims import known_scopes, opaque_id
 from assay.auth.jwt_settings import JwtSettings
-from assay.auth.keys import SCOPES, is_tenant
-from assay.concurrency.event_loop import run_guarded
-from assay.errors import EnvironmentFailure, Refusal, Unauthenticated, Unavailable
+from assay.auth.keys import is_tenant
+from assay.auth.refreshed import Ages, Refreshed, Tick
+from assay.errors import EnvironmentFailure, Unauthenticated
 from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
 
 # The key set of an issuer (RFC 7517): parsed strictly, cached, and fetched again when it may have changed.
-
-log = logging.getLogger("assay.auth")
 
 Fetch = Callable[[], Awaitable[bytes]]
 PublicKeys = Mapping[tuple[str, str], jwt.PyJWK]  # by key id and algorithm
@@ -102,51 +98,30 @@ def _key(item: Any) -> tuple[tuple[str, str], jwt.PyJWK] | None:
 
 
 class KeySet:
-    """The cached keys of one issuer. At most one fetch runs at a time, and at most one in `retry_seconds`."""
+    """The cached keys of one issuer. The settings say how long they are used."""
 
-    def __init__(
-        self, fetch: Fetch, settings: JwtSettings, *, tick: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._fetch, self._settings, self._tick = fetch, settings, tick
-        self._keys: PublicKeys = {}
-        self._fetched_at = self._tried_at = float("-inf")
-        self._fetching: asyncio.Task[None] | None = None
+    def __init__(self, fetch: Fetch, settings: JwtSettings, *, tick: Tick = time.monotonic) -> None:
+        async def fetch_keys() -> PublicKeys:
+            return read_keys(await fetch())
 
-    async def open(self) -> None:
-        """Fetch the keys. A failure is raised, so that the start of the server can report it."""
-        self._tried_at = began = self._tick()
-        self._keys, self._fetched_at = read_keys(await self._fetch()), began
+        ages = Ages(settings.fresh_seconds, settings.stale_seconds, settings.retry_seconds)
+        self.cached = Refreshed("the issuer's keys", fetch_keys, ages, tick=tick)
 
     async def find(self, id: str, algorithm: str) -> jwt.PyJWK | None:
         """Return a cached key at once. For an unknown one, fetch the set first, unless a fetch was just made."""
-        age = self._tick() - self._fetched_at
-        if age < self._settings.stale_seconds and (key := self._keys.get((id, algorithm))) is not None:
-            if age >= self._settings.fresh_seconds:
-                self._renew()
-            return key
-        if (fetching := self._renew()) is not None:
-            await asyncio.wait([fetching])
-        if self._tick() - self._fetched_at >= self._settings.stale_seconds:
-            raise Unavailable("the issuer's keys cannot be fetched", retry_after=self._settings.retry_seconds)
-        return self._keys.get((id, algorithm))
-
-    def _renew(self) -> asyncio.Task[None] | None:
-        if self._fetching is not None and not self._fetching.done():
-            return self._fetching
-        if self._tick() - self._tried_at < self._settings.retry_seconds:
-            return None
-        self._tried_at = self._tick()
-        self._fetching = asyncio.create_task(self._refetch())
-        return self._fetching
-
-    async def _refetch(self) -> None:
-        trouble = await run_guarded("issuer keys", self.open(), Refusal)
-        if isinstance(trouble, Refusal):  # the cached set stays valid until `stale_seconds`
-            log.warning("the issuer's keys: %s", trouble)
+        keys = await self.cached.get(lambda keys: (id, algorithm) in keys)
+        return keys.get((id, algorithm))
 
 
 MAX_CHARACTERS = 8_192
 TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+MALFORMED = "it is malformed"
+WHY: dict[type[Exception], str] = {
+    jwt.InvalidSignatureError: "its signature is not valid",
+    jwt.InvalidAudienceError: "it is for another audience",
+    jwt.InvalidIssuerError: "it is of another issuer",
+    jwt.MissingRequiredClaimError: "it lacks one of the claims exp, iss, aud and sub",
+}
 
 _FORMAT = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 
@@ -161,54 +136,76 @@ class Header(msgspec.Struct, frozen=True):
     b64: Any = msgspec.UNSET
 
 
-class Token(NamedTuple):
-    """A verified token: its principal and validity, in seconds since 1970 with the leeway included."""
+class InvalidToken(Unauthenticated):
+    """A token that opens nothing. `why` is for the log of the server: the client learns no more than without a key."""
 
-    principal: Principal
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__()
+
+
+class Validity(NamedTuple):
+    """From when and until when a token is valid: seconds since 1970, with the leeway included."""
+
     begins: float
     ends: float
 
-    def admit(self, now: datetime) -> Principal:
-        """Return the principal while the token is valid."""
+    def check(self, now: datetime) -> None:
+        """Refuse a token whose time is over or has not come."""
         if now.timestamp() >= self.ends:
             raise Unauthenticated("key_expired")
         if now.timestamp() < self.begins:
-            raise Unauthenticated
+            raise InvalidToken("it is not valid yet: the clocks differ")
+
+
+class Token(NamedTuple):
+    """A verified token."""
+
+    principal: Principal
+    validity: Validity
+
+    def admit(self, now: datetime) -> Principal:
+        """Return the principal while the token is valid."""
+        self.validity.check(now)
         return self.principal
 
 
 class Tokens:
     """Verifies tokens of one issuer. The caller checks the validity at each use, with `Token.admit`."""
 
-    def __init__(self, settings: JwtSettings, keys: KeySet) -> None:
-        self._settings, self.keys = settings, keys
+    def __init__(self, settings: JwtSettings, keys: KeySet, *, characters: int = MAX_CHARACTERS) -> None:
+        self._settings, self.keys, self._characters = settings, keys, characters
 
     async def read(self, text: str) -> Token:
-        header = _header(text)
+        return _token(await self.claims(text), self._settings)
+
+    async def claims(self, text: str) -> Mapping[str, Any]:
+        """The claims of a token of this issuer, for this audience. The caller checks its times."""
+        header = _header(text, self._characters)
         key = await self.keys.find(header.kid, header.alg)
         if key is None:
-            raise Unauthenticated
-        return _token(_claims(text, key, header.alg, self._settings), self._settings)
+            raise InvalidToken("the issuer has no key with its id")
+        return _claims(text, key, header.alg, self._settings)
 
 
-def _header(text: str) -> Header:
+def _header(text: str, characters: int) -> Header:
     """Parse the header. A malformed token is refused before the keys are looked up."""
-    match = _FORMAT.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
+    match = _FORMAT.fullmatch(text) if len(text) <= characters else None
     if match is None:
-        raise Unauthenticated
+        raise InvalidToken(MALFORMED)
     try:
         header = _HEADER.decode(base64.urlsafe_b64decode(match[1] + "=" * (-len(match[1]) % 4)))
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError):
-        raise Unauthenticated from None
+        raise InvalidToken(MALFORMED) from None
     extended = header.crit is not msgspec.UNSET or header.b64 is not msgspec.UNSET
     if header.alg not in ALGORITHMS or not header.kid or header.typ.lower() not in TYPES or extended:
-        raise Unauthenticated
+        raise InvalidToken("its header names another algorithm or type than those that are accepted")
     return header
 
 
 def _claims(text: str, key: jwt.PyJWK, algorithm: str, settings: JwtSettings) -> Mapping[str, Any]:
     try:
-        return jwt.decode(
+        claims: dict[str, Any] = jwt.decode(
             text,
             key,
             algorithms=[algorithm],
@@ -221,44 +218,35 @@ def _claims(text: str, key: jwt.PyJWK, algorithm: str, settings: JwtSettings) ->
                 "verify_iat": False,
             },
         )
-    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-        raise Unauthenticated from None
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as wrong:
+        raise InvalidToken(WHY.get(type(wrong), MALFORMED)) from None
+    if not (isinstance(claims["sub"], str) and claims["sub"]):
+        raise InvalidToken("it names no subject")
+    return claims
 
 
 def _token(claims: Mapping[str, Any], settings: JwtSettings) -> Token:
-    tenant, subject = claims.get(settings.tenant_claim), claims["sub"]
-    if not (isinstance(tenant, str) and is_tenant(tenant) and isinstance(subject, str) and subject):
-        raise Unauthenticated
-    begins = max((_moment(claims[name]) for name in ("nbf", "iat") if name in claims), default=-math.inf)
+    tenant = claims.get(settings.tenant_claim)
+    if not (isinstance(tenant, str) and is_tenant(tenant)):
+        raise InvalidToken("it names no tenant")
     principal = Principal(
-        tenant=tenant, id=_opaque(settings.issuer, subject), scopes=_scopes(claims.get(settings.scope_claim))
+        tenant=tenant,
+        id=opaque_id(settings.issuer, claims["sub"]),
+        scopes=known_scopes(claims.get(settings.scope_claim)),
     )
-    return Token(
-        principal, begins - settings.leeway_seconds, _moment(claims["exp"]) + settings.leeway_seconds
-    )
+    return Token(principal, validity_of(claims, settings.leeway_seconds))
+
+
+def validity_of(claims: Mapping[str, Any], leeway: float) -> Validity:
+    """The times of a token. `leeway`: seconds that the clocks may differ."""
+    begins = max((_moment(claims[name]) for name in ("nbf", "iat") if name in claims), default=-math.inf)
+    return Validity(begins - leeway, _moment(claims["exp"]) + leeway)
 
 
 def _moment(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
-        raise Unauthenticated
+        raise InvalidToken("one of its times is no time")
     return float(value)
-
-
-def _scopes(claim: Any) -> frozenset[str]:
-    """Read a space-separated text or a list. Unknown scopes are dropped: other services may use them."""
-    if isinstance(claim, str):
-        claim = claim.split(" ")
-    return (
-        frozenset(scope for scope in claim if isinstance(scope, str) and scope in SCOPES)
-        if is_list(claim)
-        else frozenset()
-    )
-
-
-def _opaque(issuer: str, subject: str) -> str:
-    """A stable id that does not reveal the subject, which may be an e-mail address (openwop-contract §2.2)."""
-    whole = "\0".join((issuer, subject)).encode("utf-8", "surrogatepass")
-    return f"jwt_{hashlib.sha256(whole).hexdigest()[:16]}"
 
 
 _HEADER = msgspec.json.Decoder(Header)

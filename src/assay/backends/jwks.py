@@ -1,29 +1,14 @@
 """Fetches an issuer's key set from the file or URL that the operator configured. A request cannot choose it."""
 
 import asyncio
-import http.client
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from assay.client_tls import client_context
+from assay.backends.issuer_http import MAX_BYTES, SECONDS, ask_now, check_size
 from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure
-
-MAX_BYTES = 1024 * 1024
-SECONDS = 5.0
-
-
-class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: the operator did not configure their target."""
-
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
-        return None
 
 
 def source(address: str, seconds: float = SECONDS) -> Callable[[], Awaitable[bytes]]:
@@ -58,37 +43,13 @@ class _SharedFetch:
 def _from_file(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
-            return _check_size(file.read(MAX_BYTES + 1), path)
+            return check_size(file.read(MAX_BYTES + 1), path)
     except OSError as wrong:
         raise EnvironmentFailure(f"{path}: expected a file that can be read, got {wrong.strerror}") from None
 
 
 def _from_address(address: str, *, seconds: float) -> bytes:
-    asking = urllib.request.Request(address, headers={"Accept": "application/json", "User-Agent": "assay"})  # noqa: S310
-    try:
-        tls = urllib.request.HTTPSHandler(context=client_context())
-        with urllib.request.build_opener(NoRedirects, tls).open(asking, timeout=seconds) as answer:
-            return _check_size(_read(answer, address, seconds), address)
-    except urllib.error.HTTPError as wrong:
-        wrong.close()
-        raise EnvironmentFailure(f"{address}: answers {wrong.code}") from None
-    except (OSError, http.client.HTTPException, ValueError) as wrong:
-        raise EnvironmentFailure(
-            f"{address}: expected a key set, got {wrong or type(wrong).__name__}"
-        ) from None
-
-
-def _read(answer: Any, address: str, seconds: float) -> bytes:
-    until, parts, size = time.monotonic() + seconds, list[bytes](), 0
-    while size <= MAX_BYTES and (part := answer.read1(MAX_BYTES)):
-        parts.append(part)
-        size += len(part)
-        if time.monotonic() > until:
-            raise EnvironmentFailure(f"{address}: takes more than {seconds:g} s")
-    return b"".join(parts)
-
-
-def _check_size(data: bytes, address: str) -> bytes:
-    if len(data) > MAX_BYTES:
-        raise EnvironmentFailure(f"{address}: more than {MAX_BYTES} bytes")
-    return data
+    answer = ask_now(address, {}, None, seconds)
+    if answer.status != 200:
+        raise EnvironmentFailure(f"{address}: answers {answer.status}")
+    return answer.data

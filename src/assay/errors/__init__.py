@@ -43,8 +43,7 @@ All errors.
     checks/arguments.py, checks/runner.py     a check: its fields, its construction, its result
     fep/execution/*, checks/programs/*        the same, for checks that wait, and the code that a check brings
     concurrency/workers/worker_loop.py        a task in a worker process: its exception is its answer
-    agents/invocation.py                      an agent and the tools it calls
-    pytest_plugin/samples.py                  the same
+    agents/invocation.py, pytest_plugin/samples.py    an agent and the tools it calls
     checks/registry.py, import_code.py        a module of --check-module, an entry point
     concurrency/foreign_code.py, concurrency/threads.py
                                               code in a thread: its exception goes to the caller
@@ -250,7 +249,7 @@ class Conflict(Refusal):
         super().__init__(f"{place}: {message}")
 
 
-KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked", "code_refused"]
+KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked", "code_refused", "session_expired"]
 
 
 class Unauthenticated(Refusal):
@@ -261,6 +260,7 @@ class Unauthenticated(Refusal):
         "key_expired": "this key or token has expired; `assay admin key create` creates a key",
         "key_revoked": "this key was revoked; `assay admin key create` creates another",
         "code_refused": "this one-time code was used, has expired or does not exist; `assay view` creates a new one",
+        "session_expired": "this session has ended; sign in again",
     }
 
     def __init__(self, code: KeyTrouble = "unauthenticated") -> None:

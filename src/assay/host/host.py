@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.service import AgentEvalService
@@ -23,6 +23,7 @@ from assay.fep.trace_windows.projects import trace_projects
 from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.fep.trace_windows.verdict_sender import VerdictSender
 from assay.host import parts
+from assay.host.sign_in import open_sign_in
 from assay.ports import Services, Store
 from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
@@ -31,6 +32,9 @@ from assay.runs.executor import RunExecutor
 from assay.runs.expiry import expire_loop
 from assay.runs.fleet import DelegatingExecutor
 from assay.settings import Settings, fixtures_enabled, routes_enabled
+
+if TYPE_CHECKING:
+    from assay.auth.sign_in import SignIn
 
 
 class Runtime(NamedTuple):
@@ -44,6 +48,7 @@ class Runtime(NamedTuple):
     workflows: Any  # a `workflow.service.WorkflowService`
     promotions: Any  # a `promotion.service.PromotionService`
     traces: TraceIntake | None = None  # None: no project is configured
+    sign_in: "SignIn | None" = None  # None: the page asks for a key
 
 
 @asynccontextmanager
@@ -82,6 +87,7 @@ async def open_runtime(
                 workflows,
                 kinds.promotions,
                 traces,
+                await open_sign_in(settings.oidc, opened, deps.clock),
             )
         finally:
             _ = [loop.cancel() for loop in loops]
@@ -167,17 +173,14 @@ async def tokens(jwt_settings: "JwtSettings") -> Callable[[str], Awaitable[Prese
     if not jwt_settings.issuer:
         return None
     try:
-        from assay.auth.tokens import (  # deferred import: the extra `guard`
-            KeySet,
-            Tokens,  # deferred import
-            log,
-        )
+        from assay.auth.refreshed import log  # deferred import
+        from assay.auth.tokens import KeySet, Tokens  # deferred import: the extra `guard`
         from assay.backends.jwks import source  # deferred import
     except ModuleNotFoundError as error:
         raise missing_extra("the setting jwt", "guard", error=error) from error
     keys = KeySet(source(jwt_settings.jwks), jwt_settings)
     try:
-        await keys.open()
+        await keys.cached.open()
     except EnvironmentFailure as trouble:
         if "://" not in jwt_settings.jwks:
             raise UsageError(f"settings: jwt.jwks: {trouble}") from None

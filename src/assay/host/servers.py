@@ -89,6 +89,7 @@ def http_server(
         routes,
         member,
         runtime.traces,
+        runtime.sign_in,
     )
     return server(app, settings.serving, host=host, port=port, tls=tls)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from assay.auth.sign_in import SignIn
 from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.ports import Clock, Limits
@@ -21,6 +22,7 @@ from assay.serve.otlp.receiver import OTLP, TraceReceiver
 from assay.serve.overview.access import OverviewState
 from assay.serve.overview.routes import OVERVIEW, overview_schemas
 from assay.serve.page.routes import DOCS, FILES, SESSIONS, page_schemas
+from assay.serve.page.sign_in_routes import SignInState
 from assay.serve.web.app import create_app
 from assay.serve.web.handler import RouteSpec
 from assay.serve.web.limit_settings import ServerLimits
@@ -56,9 +58,10 @@ def http_app(
     routes: Sequence[RouteSpec] = ROUTES,
     member: WorkerMember | None = None,
     traces: TraceIntake | None = None,
+    sign_in: SignIn | None = None,
 ) -> Starlette:
     """
-    Without `openwop` or `traces`, their routes answer 404. `member`: this process is one of several workers.
+    Without `openwop`, `traces` or `sign_in`, their routes answer 404. `member`: this process is one of several workers.
     """
     services = evaluations.services
     state = ServerState(
@@ -66,6 +69,7 @@ def http_app(
     )
     fep = FepState(evaluations)
     state.attach(fep)
+    state.attach(SignInState(sign_in))
     if openwop is not None:
         state.attach(openwop)
         state.attach(OverviewState(fep, openwop))

@@ -99,6 +99,7 @@ ROWS = {
     "getPack": ("manifest:read", None, False),
     "removePack": ("packs:yank", None, False),
     "getSession": ("", None, False),
+    "getSignIn": (None, None, False),
     "createSession": (None, {"code": "assay_code_unknown"}, False),
     "endSession": ("", None, False),
     "createSessionCode": ("", {}, False),
@@ -242,6 +243,7 @@ OPEN = {
     "/v1/asyncapi.json",
     "/.well-known/openwop",
     "/v1/host/assay/session:exchange",
+    "/v1/host/assay/sign-in",
 }
 UNSERVED = [
     "/v1/",

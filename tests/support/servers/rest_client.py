@@ -22,6 +22,7 @@ from assay.auth import keys
 from assay.auth.authenticator import Authenticator
 from assay.auth.jwt_settings import JwtSettings
 from assay.auth.keys import DEPLOY, SCOPES
+from assay.auth.oidc_settings import OidcSettings, validate_oidc
 from assay.backends.agents.endpoints import AllowedEndpoints
 from assay.backends.agents.from_settings import ConfiguredAgents
 from assay.backends.engines.local import LocalEngine
@@ -36,6 +37,7 @@ from assay.fep.trace_windows.kind import TraceWindowKind
 from assay.fep.trace_windows.projects import trace_projects
 from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.host.host import tokens
+from assay.host.sign_in import open_sign_in
 from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock
 from assay.ports.config import TraceProjectConfig
@@ -92,13 +94,14 @@ class Server:
 
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
-        cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
+        cipher=None, jwt=None, oidc=None, tls=None, agents=(), judge=None, tools=None, offer=None,
         policy=None, clock=None, loops=None, seeded=False, host=None, critic_seconds=60.0, run=run, pack_model=None, pack_keys=None, traces=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.with_checks([Slow, *checks])
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or JwtSettings(), tls
+        self.oidc = oidc or (lambda url: OidcSettings())  # the settings name the address of this server
         self.agents, self.judge, self.tools = (FunctionAgent(answer_task), *agents), judge, tools
         self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
@@ -179,15 +182,16 @@ class Server:
         )
         gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         routes = ROUTES if self.routes is None else self.routes
-        self.app = http_app(
-            self.executor, self.service, self.openwop, gate.authenticate, self.serving, routes,
-            traces=self._intake(services),
-        )  # fmt: skip
-        await self.executor.open()
-        windows = supervise("trace windows", self.intake.run) if self.intake else None
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
+        self.app = http_app(
+            self.executor, self.service, self.openwop, gate.authenticate, self.serving, routes,
+            traces=self._intake(services),
+            sign_in=await open_sign_in(validate_oidc(self.oidc(self.url)), self.store, self.clock),
+        )  # fmt: skip
+        await self.executor.open()
+        windows = supervise("trace windows", self.intake.run) if self.intake else None
         self.server = server(self.app, self.serving, host="127.0.0.1", port=self.port, tls=self.tls)
         started = asyncio.create_task(self.server.serve(sockets=[listening]))
         beside = asyncio.create_task(self.beside(self.app.state.server))

@@ -29,6 +29,8 @@ export interface RequestOptions {
   signal?: AbortSignal;
   /** The key to try, before there is a session. */
   key?: string;
+  /** Send the cookie of a sign-in at a provider. No other request sends or takes a cookie. */
+  cookies?: boolean;
 }
 
 const BASE = new URL("./", document.baseURI);
@@ -53,7 +55,7 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
       headers,
       body: options.body === undefined ? undefined : JSON.stringify(options.body),
       signal: options.signal,
-      credentials: "omit",
+      credentials: options.cookies ? "same-origin" : "omit",
       cache: "no-store",
     });
   } catch (error) {

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { request } from "./client";
 import { signOut, useSession } from "./session";
+import { leaveFor } from "./signIn";
 
 export interface Identity {
   tenant: string;
@@ -14,17 +15,18 @@ export function getIdentity(key?: string, signal?: AbortSignal): Promise<Identit
   return request<Identity>("/v1/host/assay/session", { key, signal });
 }
 
-/** Exchange the one-time code of `assay view` for the key of a session. */
+/** Exchange a one-time code for the key of a session. The code of a provider works only in the browser that was there. */
 export async function exchangeCode(code: string): Promise<string> {
-  const answer = await request<{ key: string }>("/v1/host/assay/session:exchange", { method: "POST", body: { code }, key: "" });
+  const answer = await request<{ key: string }>("/v1/host/assay/session:exchange", { method: "POST", body: { code }, key: "", cookies: true });
   return answer.key;
 }
 
-/** Forget the key. The session of a one-time code ends on the server too; an API key stays as it is. */
+/** Forget the key. The session of a one-time code ends on the server too, and maybe at its provider; an API key stays as it is. */
 export async function endSession(session: boolean): Promise<void> {
-  const ending = session ? request("/v1/host/assay/session", { method: "DELETE" }).catch(() => undefined) : undefined;
+  const ending = session ? request<{ next: string }>("/v1/host/assay/session", { method: "DELETE" }).catch(() => undefined) : undefined;
   signOut();
-  await ending;
+  const ended = await ending;
+  if (ended?.next) leaveFor(ended.next);
 }
 
 export function useIdentity(): Identity | undefined {

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from assay.backends.jwks import NoRedirects
+from assay.backends.issuer_http import NoRedirects
 from assay.client_tls import client_context
 from assay.concurrency.threads import run_blocking
 from assay.errors import EnvironmentFailure

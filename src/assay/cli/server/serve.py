@@ -93,7 +93,7 @@ def _check_extras(config: settings.Settings, options: ServeOptions) -> None:
     Name every missing extra at once, before anything is opened. gRPC is named too, but HTTP can be served without it.
     """
     extras = ["serve", "store"]
-    if config.evidence_key is not None or config.jwt.issuer:
+    if config.evidence_key is not None or config.jwt.issuer or config.oidc.issuer:
         extras.append("guard")
     if parts.tracing_enabled():
         extras.append("telemetry")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from assay.auth.page_sessions import CODE_PREFIX
+from assay.serve.page import sign_in_routes
 from assay.serve.page.built_files import show_asset, show_docs, show_page
 from assay.serve.page.session_routes import TYPES, create_code, create_session, end_session, show_identity
 from assay.serve.web.handler import ResponseSpec, RouteSpec
@@ -29,6 +30,26 @@ FILES: list[RouteSpec] = [
         responses={200: ResponseSpec("The file.")},
         hidden=True,
     ),
+    RouteSpec(
+        method="GET",
+        path="/sign-in",
+        endpoint=sign_in_routes.begin_sign_in,
+        scope=None,
+        id="beginSignIn",
+        summary="Go to the OpenID provider",
+        responses={303: ResponseSpec("The provider.")},
+        hidden=True,
+    ),
+    RouteSpec(
+        method="GET",
+        path="/sign-in/callback",
+        endpoint=sign_in_routes.finish_sign_in,
+        scope=None,
+        id="finishSignIn",
+        summary="Come back from the OpenID provider",
+        responses={303: ResponseSpec("The page.")},
+        hidden=True,
+    ),
 ]
 DOCS: list[RouteSpec] = [
     RouteSpec(
@@ -42,6 +63,15 @@ DOCS: list[RouteSpec] = [
     ),
 ]
 SESSIONS: list[RouteSpec] = [
+    RouteSpec(
+        method="GET",
+        path="/v1/host/assay/sign-in",
+        endpoint=sign_in_routes.show_offer,
+        scope=None,
+        id="getSignIn",
+        summary="Get the OpenID provider at which the page signs in",
+        responses={200: ResponseSpec("The provider, if there is one.", "SignInOffer")},
+    ),
     RouteSpec(
         method="GET",
         path="/v1/host/assay/session",
@@ -84,6 +114,6 @@ SESSIONS: list[RouteSpec] = [
 
 
 def page_schemas() -> dict[str, Any]:
-    schemas = components(TYPES)
+    schemas = components((*TYPES, *sign_in_routes.TYPES))
     schemas["CodeExchange"]["examples"] = [{"code": f"{CODE_PREFIX}{'x' * 43}"}]
     return schemas

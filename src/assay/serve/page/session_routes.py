@@ -8,6 +8,7 @@ import msgspec
 from assay.auth import keys, page_sessions
 from assay.errors import InvalidRequest, Problem
 from assay.serve.fep.request_parser import read_json
+from assay.serve.page.sign_in_routes import SignInState, end_at_provider
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import credential_of
 from assay.serve.web.request import HttpRequest
@@ -45,9 +46,10 @@ class Identity(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SessionEnd(msgspec.Struct, frozen=True):
-    """Whether a session ended. False: the key is not that of a session."""
+    """Whether a session ended. False: the key is not that of a session. `next`: where it ends at its provider too."""
 
     ended: bool
+    next: str = ""
 
 
 TYPES: tuple[Any, ...] = (CodeExchange, SessionCode, SessionKey, SessionEnd, Identity)
@@ -79,15 +81,27 @@ async def create_code(call: HttpRequest) -> Response:
 
 
 async def create_session(call: HttpRequest) -> Response:
-    """Exchange a code. No key is needed: the code is one."""
+    """Exchange a code. No key is needed: the code is one. A code of a provider needs the cookie of its browser too."""
     call.query()
     body_format(call)
     code = (await read_json(call, _decode, await read_document(call))).code
-    session, text = await page_sessions.exchange(call.server.store, code, call.server.clock.now())
-    return answer(SessionKey(text.reveal(), session.expires), 201)
+    state = call.server.resource(SignInState)
+    browsers = state.browsers(call)
+    opened = await page_sessions.exchange(
+        call.server.store, code, call.server.clock.now(), browsers=browsers.keys()
+    )
+    headers = (state.cookie(browsers[opened.browser], "", 0),) if opened.browser else ()
+    return answer(SessionKey(opened.text.reveal(), opened.session.expires), 201, headers)
 
 
 async def end_session(call: HttpRequest) -> Response:
     """End the session of this key. An API key or a token is not a session, and stays as it is."""
     call.query()
-    return answer(SessionEnd(await page_sessions.end(call.server.store, credential_of(call))))
+    ended = await page_sessions.end(call.server.store, credential_of(call))
+    sign_in = call.server.resource(SignInState).offered
+    next = (
+        await end_at_provider(sign_in)
+        if sign_in is not None and ended is not None and ended.at_provider
+        else ""
+    )
+    return answer(SessionEnd(ended is not None, next))

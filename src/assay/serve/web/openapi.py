@@ -51,7 +51,7 @@ TAGS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/"),
     ),
     "keys": ("API keys of a tenant.", ("/v1/host/assay/keys",)),
-    "page": ("The sign-in of the page.", ("/v1/host/assay/session",)),
+    "page": ("The sign-in of the page.", ("/v1/host/assay/session", "/v1/host/assay/sign-in")),
     "suites": ("Suites of agent evals.", ("/v1/host/assay/suites",)),
     "packs": ("Packs of agents and suites.", ("/v1/host/assay/packs",)),
     "traces": ("Traces over OTLP, to be scored.", ("/v1/traces", "/v1/logs", "/v1/host/assay/traces")),

@@ -22,10 +22,9 @@ from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.serve.web.shared_feed import SharedFeed, shared_feed
 
 PAGE = 20  # events that are read from the store at once
-PIECE = (
-    128 * 1024
-)  # bytes of older frames that are made and sent at once: a client that does not read holds one piece
-PIECES = 16 << 20  # bytes of the pieces of all runs that are kept for other followers
+# Bytes of older frames that are made and sent at once. A client that does not read holds at most one batch.
+BATCH = 128 * 1024
+CACHED = 16 << 20  # bytes of the batches of all runs that are kept for other followers
 _encode = msgspec.json.Encoder().encode
 _shard = msgspec.json.Decoder(ShardCompleted).decode
 _ENDS: dict[str, OperationStatus] = {
@@ -65,7 +64,7 @@ def _no_event(text: str) -> InvalidRequest:
     return InvalidRequest(Problem("Last-Event-ID", message))
 
 
-class Piece(NamedTuple):
+class FrameBatch(NamedTuple):
     """One frame or consecutive ones, and the position of a follower that has them."""
 
     frames: bytes
@@ -78,7 +77,7 @@ class EvaluationFeeds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._pieces = ByteCache[Piece](PIECES)
+        self._batches = ByteCache[FrameBatch](CACHED)
         self._turns = KeyedLock()
         self._feeds: dict[str, EvaluationFeed] = {}
 
@@ -99,7 +98,7 @@ class EvaluationFeeds:
     async def follow(self, run: Run, cursor: Cursor) -> AsyncGenerator[bytes]:
         """The frames after the cursor, to the end of the run."""
         with shared_feed(
-            self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns, self._pieces)
+            self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns, self._batches)
         ) as feed:
             async for frames in feed.read(cursor):
                 yield frames
@@ -108,15 +107,15 @@ class EvaluationFeeds:
 class EvaluationFeed(SharedFeed[bytes]):
     """It also has the number of completed cases after every event."""
 
-    def __init__(self, store: Store, run: Run, turns: KeyedLock, pieces: ByteCache[Piece]) -> None:
+    def __init__(self, store: Store, run: Run, turns: KeyedLock, batches: ByteCache[FrameBatch]) -> None:
         super().__init__(store, run, turns)
         self._done: list[int] = []  # cases, after each event
-        self._pieces, self._made = pieces, set[tuple[str, int, int]]()
+        self._batches, self._made = batches, set[tuple[str, int, int]]()
 
     def close(self) -> None:
         super().close()
         for key in self._made:  # the results may be erased before the next follower comes
-            self._pieces.drop(key, self._run.tenant)
+            self._batches.drop(key, self._run.tenant)
         self._made.clear()
 
     async def read(self, cursor: Cursor) -> AsyncIterator[bytes]:
@@ -134,19 +133,19 @@ class EvaluationFeed(SharedFeed[bytes]):
                 frames, sequence, results = await self._older(sequence, results)
                 yield frames
 
-    async def _older(self, sequence: int, results: int) -> Piece:
+    async def _older(self, sequence: int, results: int) -> FrameBatch:
         """Some frames that are not in memory, from this position on. Followers at one position share them."""
         tenant, key = self._run.tenant, (self._run.id, sequence, results)
         async with self._turns.hold(tenant):
-            piece = self._pieces.get(key, tenant)
-            if piece is None:
-                piece = await self._piece(sequence, results)
+            batch = self._batches.get(key, tenant)
+            if batch is None:
+                batch = await self._batch(sequence, results)
                 if not self._is_closed or self.followers:
                     self._made.add(key)
-                    self._pieces.put(key, piece, len(piece.frames), tenant)
-            return piece
+                    self._batches.put(key, batch, len(batch.frames), tenant)
+            return batch
 
-    async def _piece(self, sequence: int, results: int) -> Piece:
+    async def _batch(self, sequence: int, results: int) -> FrameBatch:
         frames: list[bytes] = []
         size, page = 0, min(PAGE, self._next - sequence)
         for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
@@ -154,9 +153,9 @@ class EvaluationFeed(SharedFeed[bytes]):
                 async for frame, sequence, results in made:  # the position moves on
                     frames.append(frame)
                     size += len(frame)
-                    if size >= PIECE:
-                        return Piece(b"".join(frames), sequence, results)
-        return Piece(b"".join(frames), sequence, results)
+                    if size >= BATCH:
+                        return FrameBatch(b"".join(frames), sequence, results)
+        return FrameBatch(b"".join(frames), sequence, results)
 
     async def _prepare(self) -> None:
         while len(self._done) < self._run.events:
@@ -172,19 +171,19 @@ class EvaluationFeed(SharedFeed[bytes]):
     def _count(self, event: Event) -> None:
         self._done.append((self._done[-1] if self._done else 0) + _cases(event))
 
-    async def _frames_of(self, event: Event, done: int, skip: int = 0) -> AsyncGenerator[Piece]:
+    async def _frames_of(self, event: Event, done: int, skip: int = 0) -> AsyncGenerator[FrameBatch]:
         """The results of the event's cases after the first `skip`, read from the store, and the progress after them."""
         if event.type == "evaluation.shard":
             shard = _shard(event.data)
             start, stop = shard.first + skip, shard.last + 1
             while start < stop and (
-                pieces := await self._store.chunks(self._run.id, RESULTS, start=start, stop=stop, limit=1)
+                chunks := await self._store.chunks(self._run.id, RESULTS, start=start, stop=stop, limit=1)
             ):
-                for piece in pieces:
-                    start = max(start, piece.first)
-                    for line in piece.lines(start, stop):
+                for chunk in chunks:
+                    start = max(start, chunk.first)
+                    for line in chunk.lines(start, stop):
                         at = start - shard.first
-                        yield Piece(_result(event.sequence, at, start, line), event.sequence, at + 1)
+                        yield FrameBatch(_result(event.sequence, at, start, line), event.sequence, at + 1)
                         start += 1
         progress = EvaluationProgress(
             evaluation_id=self._run.id,
@@ -193,7 +192,7 @@ class EvaluationFeed(SharedFeed[bytes]):
             total_test_cases=self._run.metadata.get("total", 0),
         )
         frame = b"id: %d\nevent: progress\ndata: %b\n\n" % (event.sequence, _encode(progress))
-        yield Piece(frame, event.sequence + 1, 0)
+        yield FrameBatch(frame, event.sequence + 1, 0)
 
 
 def _cases(event: Event) -> int:

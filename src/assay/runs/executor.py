@@ -266,7 +266,8 @@ class RunExecutor:
         for run, (conductor, task) in mine:
             if run not in held:
                 task.cancel()  # another process holds it
-                await self._leases.forgive(run)
+                if await run_guarded("heartbeat", self._leases.forgive(run), EnvironmentFailure) is not None:
+                    self._leases.orphan(run)  # again at the next heartbeat
             elif held[run] == "cancelling":
                 conductor.cancel()
 

@@ -59,7 +59,7 @@ def test_a_locked_run_is_refused_in_time_and_delays_no_other():
                     asyncio.create_task(store.commit(batch))
                     for batch in (step("r"), Transaction(documents=[change]))
                 ]
-                refused.append(asyncio.create_task(store.release("r", "me")))
+                refused += [asyncio.create_task(one("r", "me")) for one in (store.release, store.forgive)]
                 for _ in range(3):  # all of it while the lock is held
                     await store.commit(step("s"))
                 assert await store.claim("r", "else", seconds=60) is None

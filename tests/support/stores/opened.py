@@ -1,5 +1,6 @@
 """A store for the time of a block: `async with sql_store(address) as store:`."""
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -8,7 +9,7 @@ from assay.backends.stores.sql.store import SqlStore
 
 
 @asynccontextmanager
-async def sql_store(address, cipher=None, **options) -> Any:
+async def sql_store(address, cipher=None, **options) -> AsyncGenerator[SqlStore]:
     store = await SqlStore.open(address, cipher=cipher, **options)
     try:
         yield store
@@ -17,7 +18,7 @@ async def sql_store(address, cipher=None, **options) -> Any:
 
 
 @asynccontextmanager
-async def any_store(address) -> Any:
+async def any_store(address) -> AsyncGenerator[Any]:
     """As a command opens it."""
     store = await open_store(address)
     try:

@@ -173,15 +173,21 @@ def renew(db: Database, holder: str, now: datetime, seconds: float) -> dict[str,
 
 
 def release(db: Database, run: str, holder: str, now: datetime) -> None:
-    found = queries.find_runs(db, [run], lock=True)
-    if not found and db.postgres and queries.existing_runs(db, [run]):
-        raise StoreLocked(f"run {run}")
+    found = _locked_run(db, run)
     hold(db, [lease_fencing.release_lease(one) for one in found if one.holder == holder], now)
 
 
 def forgive(db: Database, run: str, holder: str, now: datetime) -> None:
-    found = [lease_fencing.forgive_takeover(one, holder) for one in queries.find_runs(db, [run], lock=True)]
+    found = [lease_fencing.forgive_takeover(one, holder) for one in _locked_run(db, run)]
     hold(db, [one for one in found if one is not None], now)
+
+
+def _locked_run(db: Database, run: str) -> list[Run]:
+    """The run, if there is one. A run that another process writes is not skipped: this one tries again."""
+    found = queries.find_runs(db, [run], lock=True)
+    if not found and db.postgres and queries.existing_runs(db, [run]):
+        raise StoreLocked(f"run {run}")
+    return found
 
 
 def hold(db: Database, runs: Sequence[Run], now: datetime) -> None:

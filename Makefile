@@ -12,11 +12,12 @@ TYPED := $(VENV)/.typed
 PARTS := $(VENV)/.page-parts
 APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
+DIST_ENV := build/dist-env/.ready
 USER_CODE := tests/api/user_code.py
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench scale soak docs lock clean web browser screenshots
+.PHONY: demo test lint form types suite bench scale soak docs dist lock clean web browser screenshots
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -103,7 +104,7 @@ soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/backends/stores/soak_faults.py
 	$(BIN)/python -m pytest -s tests/backends/engines/soak_workers.py tests/backends/engines/soak_limits.py tests/backends/engines/soak_versions.py tests/backends/engines/soak_takeover.py
-	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py
+	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py
 	$(BIN)/python -m pytest -s tests/batch/soak_cluster.py tests/batch/soak_s3.py
 	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py tests/backends/verdicts/soak_phoenix.py tests/interchange/soak_exports.py tests/conform/soak_conform.py tests/conform/soak_flex_evals.py
 	$(BIN)/python -m bench.soak $(ARGS)
@@ -112,10 +113,21 @@ soak: $(MADE) $(PAGE) browser lint
 docs: $(MADE)
 	$(BIN)/python -m pytest tests/project/test_docs.py $(ARGS)
 
-# Pins the requirements with hashes, without index addresses.
+# What a release consists of, into dist/: sources, wheel, bill of materials, digests.
+dist: $(MADE) $(PAGE) $(DIST_ENV)
+	$(BIN)/python release/build.py $(ARGS)
+
+$(DIST_ENV): requirements/dist.txt $(READY)
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dist.txt
+	touch $@
+
+# Pins the requirements with hashes, without index addresses. all.txt is what `pip install openassay[all]` needs.
 lock: $(READY)
 	$(LOCK) --upgrade pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --extra store --group run -o requirements/run.txt
+	$(LOCK) --constraint requirements/dev.txt pyproject.toml --all-extras -o requirements/all.txt
+	$(LOCK) --group dist -o requirements/dist.txt
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis web/node_modules src/assay/serve/page/dist
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis web/node_modules src/assay/serve/page/dist build dist

@@ -73,6 +73,26 @@ def test_the_version_does_not_depend_on_the_metadata_of_an_installation():
     assert PROJECT["dynamic"] == ["version"]
 
 
+def test_the_newest_section_of_the_changelog_is_this_version():
+    """`make dist` gives the files its date."""
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(assay.__version__)} \(20\d\d-\d\d-\d\d\)", headings[1])
+
+
+def test_the_locked_requirements_of_all_extras_are_those_that_the_tests_run_with():
+    """The bill of materials of a release is made from them."""
+    tested, locked = (
+        dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
+        for name in ("dev.txt", "all.txt")
+    )
+    assert locked.items() <= tested.items()
+    needed = {canonicalize_name(_name(line)) for lines in OPTIONAL.values() for line in lines} - {
+        DISTRIBUTION
+    }
+    assert needed | {canonicalize_name(_name(line)) for line in PROJECT["dependencies"]} <= set(locked)
+
+
 # The wheel, in an environment of its own
 
 

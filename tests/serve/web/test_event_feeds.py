@@ -12,7 +12,7 @@ from assay.cases.outcomes import RESULTS
 from assay.fep.records.run_header import ShardCompleted, lines_chunk
 from assay.ports import CreateRun, Event, RunUpdate, Transaction
 from assay.protocol.results import EvaluationSummary
-from assay.serve.fep.events_feed import PIECE, Cursor, EvaluationFeeds, cursor_of
+from assay.serve.fep.events_feed import BATCH, Cursor, EvaluationFeeds, cursor_of
 from assay.serve.openwop.events_feed import RunFeeds
 
 FOLLOWERS = 50
@@ -102,11 +102,11 @@ async def test_a_follower_of_a_long_run_holds_one_piece_of_it(finished):
         for _ in range(3):
             one, other = await anext(first), await anext(second)
             assert one is other
-            assert len(one) < PIECE + 2 * len(LINE)
+            assert len(one) < BATCH + 2 * len(LINE)
     await first.aclose()
     await second.aclose()
     assert not feeds._feeds
-    assert feeds._pieces.bytes == 0
+    assert feeds._batches.bytes == 0
 
 
 @pytest.mark.anyio

@@ -1,6 +1,6 @@
 """Batches of a provider: many requests at once, answered hours later at a lower price."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -35,12 +35,22 @@ class SubmittedBatch(NamedTuple):
     certain: bool
 
 
-class BatchProvider(Protocol):
+class BatchAnswers(Protocol):
     """
-    The batches of one provider. A failure is a fault, as that of a Model.
+    The answers of a batch that ended, by the ids of its requests. They need not be in memory.
 
-    A request that was not answered, because it expired, was cancelled or got lost, is missing in `responses`.
+    A request that was not answered, because it expired, was cancelled or got lost, is missing.
     """
+
+    def ids(self) -> Set[str]: ...
+
+    def get(self, id: str) -> BatchResponse | None: ...
+
+    def close(self) -> None: ...
+
+
+class BatchProvider(Protocol):
+    """The batches of one provider. A failure is a fault, as that of a Model."""
 
     async def submit(self, name: str, requests: Sequence[BatchRequest]) -> str:
         """Submit a batch under a name of ours. Returns the provider's id."""
@@ -52,8 +62,8 @@ class BatchProvider(Protocol):
 
     async def state(self, batch: str) -> BatchState: ...
 
-    async def responses(self, batch: str) -> Mapping[str, BatchResponse]:
-        """The answers of a batch that ended, by the ids of its requests. The first answer of an id counts."""
+    async def responses(self, batch: str) -> BatchAnswers:
+        """The answers of a batch that ended. The caller closes them."""
         ...
 
     async def cancel(self, batch: str) -> None:

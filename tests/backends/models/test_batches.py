@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from assay.backends.models.batches import answer_file
+from assay.backends.models.batches.answer_file import AnswerFile
 from assay.backends.models.batches.journal import BatchJournal, OpenBatch, OrphanAnswers
 from assay.backends.models.prices import BATCH_SHARE
 from assay.backends.providers import ConfiguredProviders
 from assay.errors import CostReached, Fault
 from assay.ports import CompletionRequest, Message, Prices, Provider, Secret
-from assay.ports.batches import BatchBudget, BatchOptions
+from assay.ports.batches import BatchBudget, BatchOptions, BatchResponse
 from support.models.batch_server import BatchServer
 
 pytestmark = pytest.mark.anyio
@@ -133,6 +135,36 @@ async def test_a_batch_that_is_refused_says_why(server, tmp_path):
     server.script = ["ok"]
     replies = await answers(server, "openai_compatible", tmp_path, PROMPTS)  # it is not followed again
     assert [reply.value for reply in replies] == ALL
+
+
+async def test_answers_beyond_the_limit_are_refused_and_not_asked_again(server, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("assay.backends.models.batches.open.LARGEST", 1_000)
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert {str(reply) for reply in replies} == {"provider 'judges' sent more than 1000 bytes in one answer"}
+    assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+async def test_a_file_of_answers_that_is_cut_off_is_read_again(server, kind, tmp_path, packed):
+    server.cut, server.packed = 1, packed
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert len(server.batches) == 1
+
+
+def test_of_a_file_of_answers_one_line_is_in_memory(monkeypatch):
+    """Lines that are no answer, or longer than the answer to a single call may be, count as not answered."""
+    monkeypatch.setattr(answer_file, "LONGEST_LINE", 20)
+    file = AnswerFile(lambda line: (line[:1].decode(), BatchResponse(200, line)) if line.strip() else None)
+    file._file.write(b"a: first\n\nb: " + b"x" * 50 + b"\na: second\nc: the last")
+    file._index()
+    assert file.ids() == {"a", "c"}
+    assert [file.get(id) for id in "abc"] == [
+        BatchResponse(200, b"a: first\n"),
+        None,
+        BatchResponse(200, b"c: the last"),
+    ]
+    file.close()
 
 
 async def test_an_endpoint_without_structured_output_gets_the_schema_in_the_prompt(server, tmp_path):

@@ -21,6 +21,7 @@ Batches on this machine over real HTTP: OpenAI's files and batches, Anthropic's 
 | `hold` | does not end until `release` is set |
 """
 
+import gzip
 import json
 import threading
 from collections.abc import Callable
@@ -42,13 +43,15 @@ class Batch:
         self.id, self.behaviour, self.lines, self.metadata = id, behaviour.split(), lines, metadata
         self.looks, self.ended, self.cancelled = 0, False, False
         self.answers: list[tuple[str, int, Any]] = []  # id, status (0: none), body
+        self.files: dict[str, str | None] = {}  # of the answers
 
 
 class BatchServer:
     """
     Serves until it is left. `paid` has the prompt of every line that was answered, `singles` of every single call.
 
-    `on_request` is called before and after a request has its effect; its answer comes after both.
+    `on_request` is called before and after a request has its effect; its answer comes after both. If it returns False
+    before, the request has no effect and no answer. The first `cut` files are cut off; `packed` files are compressed.
     """
 
     def __init__(self, script: list[str] | None = None, answer: Any = fitting) -> None:
@@ -58,7 +61,8 @@ class BatchServer:
         self.singles: list[str] = []
         self.release, self.submitted = threading.Event(), threading.Event()
         self.requests: list[tuple[str, str, dict[str, str]]] = []
-        self.on_request: Callable[[str, str, str], None] = lambda when, method, path: None
+        self.on_request: Callable[[str, str, str], object] = lambda when, method, path: None
+        self.cut, self.packed = 0, False
         self._files: dict[str, bytes] = {}
         self._ids, self._lock = count(1), threading.RLock()
 
@@ -92,7 +96,9 @@ class BatchServer:
     def handle(self, http: BaseHTTPRequestHandler, method: str, body: bytes) -> None:
         address = urlsplit(http.path)
         headers = {name.lower(): value for name, value in http.headers.items()}
-        self.on_request("before", method, http.path)
+        if self.on_request("before", method, http.path) is False:
+            http.close_connection = True
+            return
         with self._lock:
             self.requests.append((method, http.path, headers))
             status, answer = self._route(
@@ -103,9 +109,16 @@ class BatchServer:
             return
         self.on_request("after", method, http.path)
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        is_file = isinstance(answer, bytes)
+        data = gzip.compress(data) if is_file and self.packed else data
         with suppress(ConnectionError):  # the client was killed
             http.send_response(status)
             http.send_header("Content-Length", str(len(data)))
+            if is_file and self.packed:
+                http.send_header("Content-Encoding", "gzip")
+            if is_file and self.cut:
+                self.cut -= 1
+                data, http.close_connection = data[:-20], True
             if status == 429:
                 http.send_header("Retry-After", "0.01")
             http.end_headers()
@@ -231,12 +244,12 @@ class BatchServer:
         shown["request_counts"] = {"total": len(batch.lines), "completed": answered, "failed": 0}
         if state == "failed":
             return shown | {"errors": {"data": [{"message": "the file is not valid", "line": 1}]}}
-        if batch.ended:
+        if batch.ended and not batch.files:
             good = [one for one in batch.answers if one[1] == 200]
-            shown["output_file_id"] = self._file(self._results(batch, good)) if good else None
+            batch.files["output_file_id"] = self._file(self._results(batch, good)) if good else None
             bad = [one for one in batch.answers if one[1] != 200]
-            shown["error_file_id"] = self._file(self._results(batch, bad)) if bad else None
-        return shown
+            batch.files["error_file_id"] = self._file(self._results(batch, bad)) if bad else None
+        return shown | batch.files
 
     def _results(self, batch: Batch, answers: Any = None) -> bytes:
         answers = list(batch.answers if answers is None else answers)

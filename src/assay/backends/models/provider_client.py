@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -71,8 +71,9 @@ class ProviderClient:
         self._tickets = itertools.count()
         self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
 
-    async def get(self, path: str) -> ProviderResponse:
-        return await self.post(path, None)
+    async def get(self, path: str, *, into: BinaryIO | None = None) -> ProviderResponse:
+        """`into`: a file that gets the body in place of the answer."""
+        return await self.post(path, None, into=into)
 
     async def post(
         self,
@@ -82,6 +83,7 @@ class ProviderClient:
         timeout: float | None = None,
         content_type: str = JSON_TYPE,
         repeatable: bool = True,
+        into: BinaryIO | None = None,
     ) -> ProviderResponse:
         """
         Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
@@ -97,7 +99,7 @@ class ProviderClient:
         started = loop.time()
         in_line = 0.0  # since then
         end = started + (self.provider.deadline if timeout is None else timeout)
-        send = partial(transport.send, path, body, content_type=content_type)
+        send = partial(transport.send, path, body, content_type=content_type, into=into)
         for attempt in itertools.count(1):
             outcome, wait = await self._attempt(gate, send, attempt, end, lines=body is None)
             now = loop.time()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -53,8 +53,15 @@ Outcome = HttpAnswer | ConnectionLost | TimedOut | TooLargeReply
 class Transport(Protocol):
     """One pool of connections to one provider, on one event loop."""
 
-    async def send(self, path: str, body: bytes | None, *, content_type: str = JSON_TYPE) -> Outcome:
-        """Post a body; without one, get."""
+    async def send(
+        self,
+        path: str,
+        body: bytes | None,
+        *,
+        content_type: str = JSON_TYPE,
+        into: BinaryIO | None = None,
+    ) -> Outcome:
+        """Post a body; without one, get. `into`: a file whose content becomes the body of a good answer."""
         ...
 
     async def close(self) -> None: ...

@@ -3,6 +3,7 @@
 import io
 import ssl
 import zlib
+from typing import BinaryIO
 from weakref import WeakSet
 
 import aiohttp  # an extra: only `load_transport` imports this file
@@ -77,7 +78,14 @@ class AiohttpTransport:
             max_headers=MOST_FIELDS,
         )
 
-    async def send(self, path: str, body: bytes | None, *, content_type: str = JSON_TYPE) -> Outcome:
+    async def send(
+        self,
+        path: str,
+        body: bytes | None,
+        *,
+        content_type: str = JSON_TYPE,
+        into: BinaryIO | None = None,
+    ) -> Outcome:
         # aiohttp warns of long bytes, but not of a file
         data = body if body is None or len(body) < LONG else io.BytesIO(body)
         method = "GET" if body is None else "POST"
@@ -89,16 +97,16 @@ class AiohttpTransport:
             async with self._session.request(
                 method, url, data=data, headers=headers, allow_redirects=False
             ) as response:
-                parts: list[bytes] = []
-                size = 0
-                while part := await response.content.readany():
-                    size += len(part)
-                    if size > self._limit:
-                        return TooLargeReply(self._limit)
-                    parts.append(part)
+                good = 200 <= response.status < 300
+                encoding = response.headers.get("content-encoding", "identity").lower()
+                received = _Body(self._limit, encoding, into if good else None)
+                while received.problem is None and (part := await response.content.readany()):
+                    received.add(part)
+                if received.problem is not None:
+                    return received.problem
                 if response.status < 200:
                     return ConnectionLost("not an HTTP response: it changes to another protocol")
-                return _unpacked(HttpAnswer(response.status, response.headers, b"".join(parts)), self._limit)
+                return received.end(response)
         except (aiohttp.ClientError, OSError, UnicodeError) as lost:
             return ConnectionLost(_reason(lost))
 
@@ -122,20 +130,41 @@ def _reason(lost: Exception) -> str:
             return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
 
 
-def _unpacked(answer: HttpAnswer, limit: int) -> Outcome:
-    """The answer as it is meant. Compression is not requested, but some providers compress."""
-    encoding = answer.headers.get("content-encoding", "identity").lower()
-    if encoding in ("identity", ""):
-        return answer
-    if encoding not in ("gzip", "deflate"):
-        return ConnectionLost(f"it answered in the encoding {encoding!r}, which was not requested")
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    try:
-        body = unpack.decompress(answer.body, limit + 1)
-    except zlib.error:
-        return ConnectionLost(f"its answer is not valid {encoding}")
-    if len(body) > limit:
-        return TooLargeReply(limit)
-    if not unpack.eof:
-        return ConnectionLost(f"its {encoding} answer was cut off")
-    return HttpAnswer(answer.status, answer.headers, body)
+class _Body:
+    """
+    The body of an answer, as it is meant, while it comes. Compression is not requested, but some providers compress.
+    """
+
+    def __init__(self, limit: int, encoding: str, into: BinaryIO | None) -> None:
+        """`into`: a file that gets it."""
+        self._limit, self._encoding, self._into = limit, encoding, into
+        self._parts: list[bytes] = []
+        self._received = self._size = 0
+        self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in ("gzip", "deflate") else None
+        self.problem: Outcome | None = None
+        if into is not None:
+            into.seek(0)
+            into.truncate()
+
+    def add(self, part: bytes) -> None:
+        self._received += len(part)
+        if self._unpack is not None:
+            try:
+                part = self._unpack.decompress(part, self._limit + 1 - self._size)
+            except zlib.error:
+                self.problem = ConnectionLost(f"its answer is not valid {self._encoding}")
+                return
+        self._size += len(part)
+        if max(self._size, self._received) > self._limit:
+            self.problem = TooLargeReply(self._limit)
+        elif self._into is not None:
+            self._into.write(part)
+        else:
+            self._parts.append(part)
+
+    def end(self, response: aiohttp.ClientResponse) -> Outcome:
+        if self._unpack is None and self._encoding not in ("identity", ""):
+            return ConnectionLost(f"it answered in the encoding {self._encoding!r}, which was not requested")
+        if self._unpack is not None and not self._unpack.eof:
+            return ConnectionLost(f"its {self._encoding} answer was cut off")
+        return HttpAnswer(response.status, response.headers, b"".join(self._parts))

@@ -1,13 +1,14 @@
 """Anthropic's message batches: requests go up in one body, results come down as lines."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from assay.backends.models.batches.openai import PAGE, PAGES, SLACK, json_lines, read_object
+from assay.backends.models.batches.answer_file import fetched
+from assay.backends.models.batches.openai import PAGE, PAGES, SLACK, read_object
 from assay.backends.models.provider_client import ProviderClient
-from assay.ports.batches import BatchRequest, BatchResponse, BatchState, SubmittedBatch
+from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState, SubmittedBatch
 
 PATH = "/messages/batches"
 STATUSES = {  # of a single call, by the type of an error
@@ -55,27 +56,24 @@ class AnthropicBatches:
         counts = found.request_counts
         return BatchState(found.processing_status == "ended", counts.total - counts.processing)
 
-    async def responses(self, batch: str) -> Mapping[str, BatchResponse]:
-        answers: dict[str, BatchResponse] = {}
-        for id, response in _responses((await self._line.get(f"{PATH}/{batch}/results")).body):
-            answers.setdefault(id, response)
-        return answers
+    async def responses(self, batch: str) -> BatchAnswers:
+        return await fetched(self._line, _response, f"{PATH}/{batch}/results")
 
     async def cancel(self, batch: str) -> None:
         await self._line.post(f"{PATH}/{batch}/cancel", b"{}")
 
 
-def _responses(body: bytes) -> Iterator[tuple[str, BatchResponse]]:
-    for line in json_lines(body, _Line):
-        match line.result.type:
-            case "succeeded":
-                yield line.custom_id, BatchResponse(200, bytes(line.result.message))
-            case "errored":
-                type = line.result.error.error.type if line.result.error else ""
-                body = msgspec.json.encode(line.result.error)
-                yield line.custom_id, BatchResponse(STATUSES.get(type, 500), body)
-            case _:
-                continue  # canceled, expired
+def _response(data: bytes) -> tuple[str, BatchResponse] | None:
+    line = _line(data)
+    match line.result.type:
+        case "succeeded":
+            return line.custom_id, BatchResponse(200, bytes(line.result.message))
+        case "errored":
+            type = line.result.error.error.type if line.result.error else ""
+            body = msgspec.json.encode(line.result.error)
+            return line.custom_id, BatchResponse(STATUSES.get(type, 500), body)
+        case _:
+            return None  # canceled, expired
 
 
 class _Counts(msgspec.Struct):
@@ -124,3 +122,6 @@ class _Result(msgspec.Struct):
 class _Line(msgspec.Struct):
     custom_id: str
     result: _Result
+
+
+_line = msgspec.json.Decoder(_Line).decode

@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +17,7 @@ from assay.concurrency.parking import parked
 from assay.concurrency.threads import run_blocking
 from assay.errors import CostReached, Fault, ForeignFault
 from assay.ports import Provider
-from assay.ports.batches import BatchOptions, BatchProvider, BatchRequest, BatchResponse
+from assay.ports.batches import BatchAnswers, BatchOptions, BatchProvider, BatchRequest, BatchResponse
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 BATCH_BYTES = 64 * 1024 * 1024  # of the bodies in one batch; both providers take more
 QUIET = 10.0  # seconds without another call until a batch is submitted, if `batch_poll` is not shorter
 ROUNDS = 12  # of quiet that are waited for at most
+SLICE = 1024 * 1024  # bytes of answers that are given to their calls before these go on
 CANCEL_SECONDS = 10.0  # for cancelling at the end of a run
 
 
@@ -56,26 +57,45 @@ class _Followed:
         """`waiting` None: a dead process submitted it."""
         self.batch, self.candidates, self.waiting = batch, candidates, waiting or {}
         self.inherited = waiting is None
-        self.answers: Mapping[str, BatchResponse] | Exception | None = None  # once it ended
+        self.ended = False
+        self.answers: BatchAnswers | Exception | None = None  # once it ended, while calls may still join
+        self.read: BatchAnswers | None = None  # to be closed
         self.task: asyncio.Task[None] | None = None
 
     @property
     def under_way(self) -> bool:
-        return self.task is not None and self.answers is None
+        return self.task is not None and not self.ended
 
     def join(self, request: str, call: _Call) -> None:
         if self.answers is None:
             self.waiting[request] = call
         else:
-            call.resolve(self.answers if isinstance(self.answers, Exception) else self.answers.get(request))
+            self._answer(request, call, self.answers)
 
-    def end(self, answers: Mapping[str, BatchResponse] | Exception) -> None:
-        self.answers = answers
-        for request, call in self.waiting.items():
-            call.resolve(answers if isinstance(answers, Exception) else answers.get(request))
-        self.waiting.clear()
+    async def end(self, answers: BatchAnswers | Exception) -> None:
+        """Answer the calls. They go on meanwhile, so that few answers are in memory."""
+        size = 0
+        while self.waiting:
+            first = next(iter(self.waiting))
+            size += self._answer(first, self.waiting.pop(first), answers)
+            if size > SLICE:
+                size = 0
+                await asyncio.sleep(0)
+        self.ended, self.answers = True, answers
         if not self.inherited:  # nothing joins it later
-            self.answers, self.batch.requests = {}, []
+            self.close()
+            self.batch.requests = []
+
+    def close(self) -> None:
+        if self.read is not None:
+            self.read.close()
+        self.read = self.answers = None
+
+    def _answer(self, request: str, call: _Call, answers: BatchAnswers | Exception) -> int:
+        """Answer a call. Returns the size of its answer."""
+        answer = answers if isinstance(answers, Exception) else answers.get(request)
+        call.resolve(answer)
+        return len(answer.body) if isinstance(answer, BatchResponse) else 0
 
 
 class BatchCollector:
@@ -154,8 +174,10 @@ class BatchCollector:
                     await self._backend.cancel(one.batch.id)
         if not self._unanswered and not under_way:
             for one in self._followed.values():
-                if one.answers is not None:
+                if one.ended:
                     await self._write(one.batch, closed=True)
+        for one in self._followed.values():
+            one.close()
         await run_blocking(self._journal.close)
 
     async def _recover(self) -> None:
@@ -249,7 +271,7 @@ class BatchCollector:
         except Fault as fault:
             await self._write(batch, closed=True)
             del self._followed[name]
-            followed.end(fault)
+            await followed.end(fault)
             return
         batch.id = followed.candidates[0]
         await self._write(batch)
@@ -283,25 +305,25 @@ class BatchCollector:
         """Look at a batch until it ends, and answer its calls. Of several candidates, the one that has its requests."""
         wanted = set(followed.batch.requests)
         late = False
-        answers: Mapping[str, BatchResponse] = {}
+        answers: BatchAnswers | None = None
         try:
             for id in followed.candidates:
                 late = await self._until_ended(followed, id) or late
-                answers = await self._patient(lambda id=id: self._backend.responses(id))
-                if wanted & answers.keys():
+                followed.close()  # of another candidate
+                answers = followed.read = await self._patient(lambda id=id: self._backend.responses(id))
+                if wanted & answers.ids():
                     break
         except Fault as fault:
-            followed.end(fault)
+            await followed.end(fault)
             return
+        assert answers is not None
+        unanswered = followed.waiting.keys() - answers.ids()
         if late:
-            for request, call in list(followed.waiting.items()):
-                if request not in answers:
-                    call.resolve(SingleCall())
-        unanswered = len(followed.waiting.keys() - answers.keys())
-        self._notify(
-            followed.batch, "ended" + (f"; {unanswered} calls were not answered" if unanswered else "")
-        )
-        followed.end(answers)
+            for request in unanswered:
+                followed.waiting[request].resolve(SingleCall())
+        many = len(unanswered)
+        self._notify(followed.batch, "ended" + (f"; {many} calls were not answered" if many else ""))
+        await followed.end(answers)
 
     async def _until_ended(self, followed: _Followed, id: str) -> bool:
         """Wait for the end of a batch. Whether it was cancelled because the caller does not want to wait longer."""

@@ -1,14 +1,16 @@
 """OpenAI's batches: a file of requests goes up, a batch works on it, files of answers and of errors come down."""
 
+import io
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 
+from assay.backends.models.batches.answer_file import fetched
 from assay.backends.models.provider_client import ProviderClient, ProviderResponse
 from assay.errors import ForeignFault
-from assay.ports.batches import BatchRequest, BatchResponse, BatchState, SubmittedBatch
+from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState, SubmittedBatch
 
 ENDPOINT = "/v1/chat/completions"
 WINDOW = "24h"  # the only one there is
@@ -24,20 +26,21 @@ class OpenAIBatches:
         self._line = line
 
     async def submit(self, name: str, requests: Sequence[BatchRequest]) -> str:
-        lines = [
-            msgspec.json.encode(
-                {"custom_id": one.id, "method": "POST", "url": ENDPOINT, "body": msgspec.Raw(one.body)}
-            )
-            for one in requests
-        ]
         edge = f"assay-{secrets.token_hex(16)}"
         head = (
             f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{edge}\r\n'
             f'Content-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
             "Content-Type: application/jsonl\r\n\r\n"
         )
-        body = head.encode() + b"\n".join(lines) + f"\n\r\n--{edge}--\r\n".encode()
-        sent = await self._line.post("/files", body, content_type=f"multipart/form-data; boundary={edge}")
+        form = io.BytesIO()  # one copy of all requests
+        form.write(head.encode())
+        for one in requests:
+            line = {"custom_id": one.id, "method": "POST", "url": ENDPOINT, "body": msgspec.Raw(one.body)}
+            form.write(msgspec.json.encode(line) + b"\n")
+        form.write(f"\r\n--{edge}--\r\n".encode())
+        sent = await self._line.post(
+            "/files", form.getvalue(), content_type=f"multipart/form-data; boundary={edge}"
+        )
         file = self._read(sent, _File).id
         asked = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
         body = msgspec.json.encode(asked | {"metadata": {NAME: name}})
@@ -63,15 +66,10 @@ class OpenAIBatches:
             problem = "; ".join(messages)[:300] or "it says no reason"
         return BatchState(found.status in ENDED, found.request_counts.completed, problem)
 
-    async def responses(self, batch: str) -> Mapping[str, BatchResponse]:
+    async def responses(self, batch: str) -> BatchAnswers:
         found = await self._batch(batch)
-        answers: dict[str, BatchResponse] = {}
-        for file in (found.output_file_id, found.error_file_id):
-            if file:
-                body = (await self._line.get(f"/files/{file}/content")).body
-                for id, response in _responses(body):
-                    answers.setdefault(id, response)
-        return answers
+        files = [file for file in (found.output_file_id, found.error_file_id) if file]
+        return await fetched(self._line, _response, *(f"/files/{file}/content" for file in files))
 
     async def cancel(self, batch: str) -> None:
         await self._line.post(f"/batches/{batch}/cancel", b"{}")
@@ -91,20 +89,11 @@ def read_object(line: ProviderClient, response: ProviderResponse, type: type[T])
         raise ForeignFault(f"provider {line.provider.name!r} answered 200 without a batch: {wrong}") from None
 
 
-def json_lines(body: bytes, type: type[T]) -> Iterator[T]:
-    """The lines of a file that have this form. Others are left out: what they answered counts as not answered."""
-    decode = msgspec.json.Decoder(type).decode
-    for line in body.split(b"\n"):
-        try:
-            yield decode(line)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            continue
-
-
-def _responses(body: bytes) -> Iterator[tuple[str, BatchResponse]]:
-    for line in json_lines(body, _Line):
-        if line.response is not None:  # else it expired or was cancelled
-            yield line.custom_id, BatchResponse(line.response.status_code, bytes(line.response.body))
+def _response(data: bytes) -> tuple[str, BatchResponse] | None:
+    line = _line(data)
+    if line.response is None:  # it expired or was cancelled
+        return None
+    return line.custom_id, BatchResponse(line.response.status_code, bytes(line.response.body))
 
 
 class _File(msgspec.Struct):
@@ -147,3 +136,6 @@ class _Response(msgspec.Struct):
 class _Line(msgspec.Struct):
     custom_id: str
     response: _Response | None = None
+
+
+_line = msgspec.json.Decoder(_Line).decode

@@ -1,0 +1,144 @@
+"""Commands with `--batch` that are killed at a step, on either database, and end as if they had made single calls."""
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.backends.stores.open import open_store
+from assay.ports import RunQuery
+from support.commands.command import CommandResult
+from support.models.batch_server import BatchServer, prompt_of
+from support.models.judges import judge
+from support.models.provider_server import fitting
+from support.waiting import PATIENCE
+
+CASES = 6
+TIMES = {"response_time_ms", "evaluated_at", "execution_time_ms", "latency_ms", "step_ms"}
+VARYING = {"cost_usd", "known_cost_usd", "attempts", "batch", *TIMES}  # between a batch and single calls
+AGENT = "def answer(question):\n    return str(question).upper()\n"
+SCORE = ["--checks", "checks.json", "-o", "results.jsonl"]
+DATA = ["evaluate", "--contexts", "cases.jsonl", *SCORE]
+ASK = ["evaluate", "--cases", "cases.jsonl", "--agent", "agent:answer", "--save", *SCORE]
+SUITE = ["run", "suite.json", "--any-agent", "--agent", "agent:answer", "-o", "results.jsonl"]
+AGAIN = ["run", "--resume", "latest", "--agent", "agent:answer", "-o", "results.jsonl"]
+VERBS = {  # the command, and the one that continues it
+    "evaluate --save": ([*DATA, "--save"], [*DATA, "--resume"]),
+    "evaluate --agent": (ASK, [*ASK, "--resume"]),
+    "run": (SUITE, AGAIN),
+}
+
+
+def verdict(asked: Any) -> Any:
+    """The answer to a prompt, in the form that it asks for: by its text some pass, and some do not."""
+    return judged(fitting(asked), zlib.crc32(prompt_of(asked).encode()) % 2 == 0)
+
+
+def judged(value: Any, passed: bool) -> Any:
+    if isinstance(value, dict):
+        return {name: judged(one, passed) for name, one in value.items()}
+    return passed if isinstance(value, bool) else value
+
+
+class Killed:
+    """One command in a folder of its own, with the database of its runs and a server of batches."""
+
+    def __init__(self, zygote: Any, folder: Path, server: BatchServer, verb: str, kind: str, address: str):
+        self._zygote, self._folder, self._server, self._verb = zygote, folder, server, verb
+        self._address = address
+        self.environ = {**os.environ, "ASSAY_DATABASE_URL": address}
+        provider = {"kind": kind, "base_url": server.base_url, "api_key": "sk-canary-7d1f9b3e5a"}
+        provider |= {"batch_poll": 0.05, "max_retries": 3}
+        lines = ["[providers.judges]", *(f"{key} = {json.dumps(one)}" for key, one in provider.items())]
+        lines += ["prices = {input = 1, output = 1}", "[models]", 'judge = "judges:m"']
+        (folder / "assay.toml").write_text("\n".join(lines))
+        (folder / "agent.py").write_text(AGENT)
+        cases = [{"test_case": {"id": f"c{at}", "input": f"text {at}"}} for at in range(CASES)]
+        if verb == "evaluate --save":
+            cases = [{**one, "output": {"value": f"text {at}"}} for at, one in enumerate(cases)]
+        else:
+            cases = [one["test_case"] for one in cases] if verb == "evaluate --agent" else cases
+        (folder / "cases.jsonl").write_text("".join(json.dumps(one) + "\n" for one in cases))
+        (folder / "checks.json").write_text(json.dumps([judge("Polite? {{$.output.value}}")]))
+        (folder / "suite.json").write_text(json.dumps(suite()))
+
+    def live(self, resume: bool, *, die: tuple[int, str] | None = None, failpoint: str = "") -> CommandResult:
+        """
+        One life of the command. It is killed at the request of this number: `lost` before the server has it, `done`
+        after its effect and before its answer; or at a pass of a failpoint of the store.
+        """
+        arguments = VERBS[self._verb][resume]
+        environ = self.environ | ({"ASSAY_FAILPOINT": failpoint} if failpoint else {})
+        ready, seen = threading.Event(), 0
+
+        def on_request(when: str, method: str, path: str) -> bool:
+            nonlocal seen
+            seen += when == "before"
+            if die is not None and (seen, when) == (die[0], "before" if die[1] == "lost" else "after"):
+                ready.wait(PATIENCE)
+                os.kill(process.pid, signal.SIGKILL)
+                return False
+            return True
+
+        self._server.on_request = on_request
+        process = self._zygote.start(*arguments, "--batch", folder=self._folder, environ=environ)
+        ready.set()
+        out, err = process.communicate(timeout=PATIENCE)
+        if "expected a run that is not completed" in err:  # it was killed after its end, and has all results
+            export = ["export", "latest", "-o", "results.jsonl"]
+            process = self._zygote.start(*export, folder=self._folder, environ=environ)
+            out, err = process.communicate(timeout=PATIENCE)
+        if process.returncode == -signal.SIGKILL:
+            asyncio.run(self._end_leases())
+            return Dead(out, err)
+        return CommandResult(process.returncode, out, err)
+
+    def single(self, command: Any) -> tuple[int, list[Any]]:
+        """The exit code and the results of the command with single calls."""
+        arguments = [one.replace("results.jsonl", "single.jsonl") for one in VERBS[self._verb][0]]
+        environ = self.environ | {"ASSAY_DATABASE_URL": f"sqlite:///{self._folder}/single.db"}
+        ended = command(*arguments, folder=self._folder, environ=environ)
+        return ended.code, self.results("single.jsonl")
+
+    def results(self, name: str = "results.jsonl") -> list[Any]:
+        lines = [json.loads(line) for line in (self._folder / name).read_text().splitlines()]
+        return sorted((without(line) for line in lines), key=lambda one: json.dumps(one["execution_context"]))
+
+    async def _end_leases(self) -> None:
+        """A run of a dead process waits for no lease."""
+        store = await open_store(self._address)
+        try:
+            for run in await store.runs(RunQuery()):
+                if run.holder is not None:
+                    await store.release(run.id, run.holder)
+        finally:
+            await store.close()
+
+
+class Dead(CommandResult):
+    def __init__(self, out: str, err: str) -> None:
+        self.code, self.out, self.err = -signal.SIGKILL, out, err
+
+
+def suite() -> Any:
+    """Golden tasks with a judge beside the match, and tasks with a rubric."""
+    polite = judge("Polite? {{$.output.value}}")
+    golden = {"kind": "golden", "match": {"strategy": "contains", "value": "TEXT"}}
+    rubric = {"kind": "rubric", "rubric": [{"criterion": "is polite", "weight": 1}]}
+    tasks: list[Any] = [{"taskId": f"t{at}", "input": f"text {at}"} for at in range(CASES)]
+    for at, task in enumerate(tasks):
+        task["expected"] = golden if at % 2 else rubric
+    own = {task["taskId"]: {"checks": [polite]} for task in tasks if task["expected"] is golden}
+    head = {"suiteId": "local.evals.polite", "version": "1.0.0", "targetAgentId": "local.agents.echo"}
+    return head | {"modes": ["golden", "rubric"], "tasks": tasks, "x-assay": {"tasks": own}}
+
+
+def without(value: Any, names: Sequence[str] = tuple(VARYING)) -> Any:
+    if isinstance(value, dict):
+        return {name: without(one, names) for name, one in value.items() if name not in names}
+    return [without(one, names) for one in value] if isinstance(value, list) else value

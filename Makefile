@@ -14,6 +14,7 @@ APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
 DIST_ENV := build/dist-env/.ready
 USER_CODE := tests/api/user_code.py
+DOCS_CODE := build/code-of-documents
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
@@ -62,9 +63,10 @@ demo: $(RUN)
 test: $(MADE)
 	$(MAKE) --no-print-directory -j 2 suite form $(TYPED) $(PARTS)
 
-# The types of src and of a user's code, once for the same files. A file that is gone changes its folder.
-$(TYPED): $(MADE) $(READY) pyproject.toml $(USER_CODE) $(shell find src -name __pycache__ -prune -o -type d -print -o -name '*.py' -print)
-	$(BIN)/pyright src $(USER_CODE)
+# The types of src, of a user's code and of the code of the documents, once for the same files. A file that is gone changes its folder.
+$(TYPED): $(MADE) $(READY) pyproject.toml $(USER_CODE) README.md $(wildcard docs/*.md docs/*/*.md) $(shell find src -name __pycache__ -prune -o -type d -print -o -name '*.py' -print)
+	$(BIN)/python tests/support/code_of_documents.py $(DOCS_CODE)
+	$(BIN)/pyright src $(USER_CODE) $(DOCS_CODE)
 	touch $(TYPED)
 
 # The tests of the parts of the page, without a browser and a server, once for the same files.
@@ -80,8 +82,10 @@ form: $(MADE)
 	$(BIN)/lint-imports
 
 types: $(MADE)
+	$(BIN)/python tests/support/code_of_documents.py $(DOCS_CODE)
 	$(BIN)/pyright
-	$(BIN)/mypy --strict --cache-dir build/mypy $(USER_CODE)
+	$(BIN)/pyright $(DOCS_CODE)
+	$(BIN)/mypy --strict --cache-dir build/mypy $(USER_CODE) $(DOCS_CODE)/README
 
 suite: $(MADE) $(PAGE) $(BROWSER)
 	$(BIN)/python -m pytest --processes 5 $(ARGS)
@@ -104,7 +108,7 @@ soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/backends/stores/soak_faults.py
 	$(BIN)/python -m pytest -s tests/backends/engines/soak_workers.py tests/backends/engines/soak_limits.py tests/backends/engines/soak_versions.py tests/backends/engines/soak_takeover.py
-	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py
+	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py tests/project/soak_interpreters.py
 	$(BIN)/python -m pytest -s tests/batch/soak_cluster.py tests/batch/soak_s3.py tests/backends/models/soak_batch_load.py
 	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py tests/backends/verdicts/soak_phoenix.py tests/interchange/soak_exports.py tests/conform/soak_conform.py tests/conform/soak_flex_evals.py
 	$(BIN)/python -m bench.soak $(ARGS)

@@ -1,32 +1,15 @@
-"""
-The documents do what they say: every block is run, every table is held against the code.
+"""The documents do what they say: every block is run (support.blocks), every table is held against the code."""
 
-What a fence may be, in README.md and docs/:
-
-    LANG FILE      a file of that name in the document's own folder (json, yaml, toml, python, csv)
-    sh [exit=N]    run by `sh -e`, which must end so
-    text           what the sh block before it prints, times and ids aside; a line `…` is any lines; after a console block, what
-                   that would print
-    text drawing   a picture
-    python         a script of its own
-    json yaml toml must be what it says
-    console        not run: what is typed to install or to try
-"""
-
-import json
 import os
 import re
-import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 import typer
-import yaml
 from msgspec import UNSET, inspect
 
 from assay.auth.jwt_settings import JwtSettings
@@ -52,6 +35,7 @@ from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.responses import STATUS
 from assay.settings import PREFIX, TABLES, Settings, WorkerSettings
+from support.blocks import is_shown, run_blocks
 from support.documents import DOCS, FENCE, ROOT, cells, page_name, section, table
 
 SKILLS = sorted((ROOT / "src/assay/cli/coding_agents/skills").rglob("SKILL.md"))
@@ -62,32 +46,6 @@ PAGES = [
     *sorted(DOCS.rglob("*.md")),
     *SKILLS,
 ]
-FILES = ("json", "yaml", "toml", "python", "csv")
-PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
-VOLATILE = [  # what differs from run to run, and how a document shows it
-    (re.compile(r"\bin \d[\d,]*\.\d s\b"), "in 0.0 s"),
-    (re.compile(r"\b[\d,.]+ ms\b"), "1 ms"),
-    (re.compile(r"\b(run|eval|wf|ann)([-_])[0-9a-f]{6,}[0-9a-f-]*"), r"\1\2…"),
-    (re.compile(r"\bsha256-[\w+/=]+"), "sha256-…"),
-    (re.compile(r"\bkey [a-z2-9]{8} of"), "key … of"),
-    (re.compile(r"\bexpires 20\d\d-\d\d-\d\d \d\d:\d\dZ"), "expires …"),
-]
-VARYING = re.compile(r"[-_]…|\b1 ms\b")  # its width moves the columns
-ANY_LINES = "…"
-
-
-class Block(NamedTuple):
-    line: int
-    language: str
-    words: tuple[str, ...]
-    text: str
-
-
-def blocks_of(page):
-    text = page.read_text("utf-8")
-    for found in FENCE.finditer(text):
-        language, *words = found[2].split() or [""]
-        yield Block(text.count("\n", 0, found.start()) + 1, language, tuple(words), found[3])
 
 
 def prose_of(page):
@@ -104,57 +62,10 @@ def environment(*first):
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_block_does_what_it_says(page, tmp_path, zygote):
     """README's by the command and the Python that are installed; the others' by processes that have loaded assay already."""
-    environ = environment(*([] if page == PAGES[0] else [zygote.bin]))
-    python = sys.executable if page == PAGES[0] else zygote.bin / "python"
-
-    def ran(command, text, folder):
-        return subprocess.run(
-            command, input=text, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
-        )  # fmt: skip
-
-    before, printed = "", None
-    for block in blocks_of(page):
-        where = f"{page_name(page)}:{block.line}"
-        match block.language, block.words:
-            case "sh", ([] | [_]) as words:
-                code = int(words[0].removeprefix("exit=")) if words else 0
-                done = ran(["sh", "-e", "-c", block.text], None, tmp_path)
-                assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-                printed = done
-            case "python", []:
-                done = ran([python, "-W", "error", "-"], block.text, tmp_path)
-                assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
-            case "text", [] if before == "sh":
-                out, err = printed.stdout, printed.stderr
-                seen = (out, err, out + err, err + out)  # what a terminal shows, or one of the two alone
-                assert any(is_shown(block.text, one) for one in seen), f"{where}\n{out}{err}"
-            case "text", [] if before == "console":
-                pass
-            case ("text", ["drawing"]) | ("console", []):
-                pass
-            case ("json" | "yaml" | "toml") as language, []:
-                PARSERS[language](block.text)
-            case language, [name] if language in FILES and Path(name).name == name:
-                (tmp_path / name).write_text(block.text, "utf-8")
-            case kind:
-                pytest.fail(f"{where}: a block of the kind {kind} is not run by anything")
-        before = block.language
-
-
-def is_shown(document, printed):
-    """Whether a document shows what was printed, times and ids aside. A line `…` stands for any lines."""
-    shown, lines = timeless(document), timeless(printed)
-    if VARYING.search("\n".join(lines)):
-        shown, lines = ([re.sub(r"(?<=\S) +", " ", line) for line in text] for text in (shown, lines))
-    pattern = "".join(r"(?:.*\n)*?" if line == ANY_LINES else re.escape(f"{line}\n") for line in shown)
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
-
-
-def timeless(text):
-    """The lines without times and ids, and without the spaces that a table ends its lines with."""
-    for pattern, shown in VOLATILE:
-        text = pattern.sub(shown, text)
-    return [line.rstrip() for line in text.rstrip().splitlines()]
+    if page == PAGES[0]:
+        run_blocks(page, tmp_path, environment(), sys.executable)
+    else:
+        run_blocks(page, tmp_path, environment(zygote.bin), zygote.bin / "python")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections import Counter
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 
 import jsonschema_rs
 import msgspec
@@ -14,6 +16,7 @@ from assay.agenteval import kind as agenteval_kind
 from assay.agenteval.planning.request import EvalLimits
 from assay.agenteval.planning.run_header import read_request
 from assay.agenteval.results.scorecard import Scorecard, summary_of
+from assay.agenteval.trial import perform
 from assay.agents.invocation import invoke
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
@@ -23,6 +26,7 @@ from assay.ports.agents import ToolFailure
 from assay.ports.telemetry import propagation_headers, telemetry, trace_context
 from assay.protocol.agent_evals import EvalSummary
 from assay.protocol.agents import InvocationResult, ToolSpec
+from assay.runs.run_options import TimeBudget
 from assay.workflow.agent_memory import live_memory, memory_puts, read_writes
 from support.evals import (
     AGENT,
@@ -914,3 +918,24 @@ def test_the_environment_of_a_run_is_dropped_when_no_trial_of_it_runs(monkeypatc
             )
 
     asyncio.run(main())
+
+
+class HangingTrial:
+    def __init__(self):
+        self.began = False
+
+    async def run(self):
+        self.began = True
+        await asyncio.Event().wait()
+
+    def result(self, state):
+        return state
+
+
+@pytest.mark.anyio
+async def test_no_trial_begins_after_the_alarm_of_another_whatever_the_clock_of_the_store_says():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    clock = SimpleNamespace(now=lambda: start + timedelta(seconds=0.999))  # a millisecond remains, for ever
+    budget, trials = TimeBudget(clock, start, 1.0), [HangingTrial(), HangingTrial()]
+    assert [await perform(one, set(), bool, budget) for one in trials] == ["stopped", "not begun"]
+    assert [one.began for one in trials] == [True, False]

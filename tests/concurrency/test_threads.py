@@ -185,8 +185,12 @@ async def test_checks_and_agents_that_hang_count_together(monkeypatch):
     await until(lambda: answers)
     assert [str(one) for one in answers] == ["no answer within 0.01 s"]
     assert too_many_abandoned() is None
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(run_foreign(lambda: end.wait(60)), 0.01)
+    begun = threading.Event()
+    hanging = asyncio.ensure_future(run_foreign(lambda: begun.set() or end.wait(60)))
+    await until(begun.is_set)
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
     with pytest.raises(ForeignFault, match=f"{before + 2} calls hang in threads"):
         await run_foreign(threading.get_ident)
     assert await run_blocking(max, 1, 2) == 2

@@ -13,7 +13,7 @@ import pytest
 
 from assay import settings
 from assay.cli.server import serve
-from assay.concurrency.workers import machine
+from assay.concurrency.workers import machine, process
 from assay.concurrency.workers import pool as workers
 from assay.concurrency.workers.batch import Batch
 from assay.concurrency.workers.process_pool import Pool
@@ -73,6 +73,23 @@ def test_an_item_with_wall_seconds_is_killed_by_them_alone(pool_of_a_run, item, 
     (outcome,) = outcomes(pool_of_a_run, item, wall_seconds=60 if item == b"map" else 0.5, **how)
     assert (outcome if isinstance(outcome, bytes) else str(outcome)) == expected
     assert outcomes(pool_of_a_run, b"say a", wall_seconds=60, **how) == [b"a"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this system does not say it")
+def test_the_time_without_a_core_does_not_count(pool, monkeypatch):
+    """Two busy neighbours leave the worker, which is nice, a twentieth of its core: 0.1 s of work take two seconds."""
+    monkeypatch.setattr(process, "MARGIN", 0.3)
+    core = min(os.sched_getaffinity(0))
+    spin = [sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"]
+    neighbours = [subprocess.Popen(spin) for _ in range(2)]
+    try:
+        assert outcomes(pool, b"work 0.1 %d" % core, seconds=0.15) == [b""]
+        (late,) = outcomes(pool, b"sleep 60", seconds=0.05)  # it needs no core: its time counts
+        assert isinstance(late, TimeFault)
+    finally:
+        for one in neighbours:
+            one.kill()
+            one.wait()
 
 
 def test_as_many_items_of_one_owner_wait_at_a_time_as_its_share(pool_of_a_run, tmp_path):

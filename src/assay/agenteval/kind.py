@@ -169,11 +169,11 @@ class AgentEvalKind:
         environment = await self._environment(trial_unit.run)
         runner = TrialRunner(environment, trial_unit, _task(trial_unit.task))
         running = self._running.setdefault(trial_unit.run, set())
-        left = environment.time_budget.remaining_seconds
-        if left:
+        budget = environment.time_budget
+        if budget.remaining_seconds:
             self._dependencies.progress.start_trial(trial_unit.run, runner.task_id, trial_unit.trial)
         with telemetry.span("unit", {"assay.run.id": trial_unit.run, "assay.trial": trial_unit.trial}):
-            return _pack(await perform(runner, running, lambda: trial_unit.run in self._stopping, left))
+            return _pack(await perform(runner, running, lambda: trial_unit.run in self._stopping, budget))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)

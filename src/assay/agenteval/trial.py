@@ -337,13 +337,14 @@ async def perform(
     runner: TrialRunner,
     running: set[asyncio.Task[None]],
     stopping: Callable[[], bool],
-    remaining_seconds: float,
+    budget: TimeBudget,
 ) -> TrialResult:
     """
-    Run a trial to its end. It is cancelled with the run (`stopping()`), or after `remaining_seconds`.
+    Run a trial to its end. It is cancelled with the run (`stopping()`), or when the time of the run is up.
 
-    Without any, as after a long wait in a queue of units, it does not begin.
+    It does not begin after that, as after a long wait in a queue of units.
     """
+    remaining_seconds = budget.remaining_seconds
     if not remaining_seconds:
         return runner.result("not begun")
     task = asyncio.ensure_future(runner.run())
@@ -351,6 +352,7 @@ async def perform(
 
     def cancel_trial() -> None:
         nonlocal late
+        budget.end()
         late = task.cancel()
 
     alarm = asyncio.get_running_loop().call_later(remaining_seconds, cancel_trial)

@@ -17,11 +17,18 @@ class TimeBudget:
     def __init__(self, clock: Clock, start: datetime | None, seconds: float) -> None:
         """`start` None: the run starts now."""
         self._clock, self._start, self.seconds = clock, start or clock.now(), seconds
+        self._over = False
+
+    def end(self) -> None:
+        """A timer of `remaining_seconds` has fired. The clock of a store may say a little later that some remain."""
+        self._over = True
 
     @property
     def remaining_seconds(self) -> float:
         """Seconds that remain; 0 when the time is up."""
-        return max(0.0, self.seconds - (self._clock.now() - self._start).total_seconds())
+        return (
+            0.0 if self._over else max(0.0, self.seconds - (self._clock.now() - self._start).total_seconds())
+        )
 
 
 class CostBudget:

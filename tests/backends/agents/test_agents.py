@@ -1,12 +1,14 @@
 """What every agent promises, whatever it is (openwop-contract §3.3, §6.3), and what each kind has of its own."""
 
 import asyncio
+import gc
 import json
 import os
 import re
 import socket
 import urllib.error
 import urllib.request
+import warnings
 from pathlib import Path
 
 import httpx
@@ -16,7 +18,7 @@ from aiohttp import ClientSession
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.callable import CallableAgent
-from assay.backends.agents.http import HttpAgent
+from assay.backends.agents.http import Callbacks, HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
 from assay.concurrency.threads import MAX_ABANDONED, source
 from assay.errors import ForeignFault, InvalidRequest, NotMeasured, Refusal, UsageError
@@ -169,6 +171,24 @@ async def test_a_cancel_reaches_the_agent(agent):
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_a_cancel_while_the_callback_server_starts_leaves_no_socket():
+    async def cancel(steps):
+        callbacks = Callbacks()
+        opening = asyncio.create_task(callbacks.open(None))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        await callbacks.close()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for steps in range(8):
+            asyncio.run(cancel(steps))
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
 
 
 # functions
@@ -699,7 +719,7 @@ def client_error(package, name, base=Exception):
 
 
 async def by_httpx(address):
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         await client.get(address)
 
 

@@ -89,7 +89,7 @@ def test_a_migration_a_server_and_a_worker_need_no_rights_and_no_files(processes
         for address in (probes, served):
             assert client.get(f"{address}/v1/live").json() == {"status": "alive"}
             assert client.get(f"{address}/v1/ready").json() == {"status": "ready"}
-            assert httpx.get(f"{address}/metrics").status_code == 401
+            assert httpx.get(f"{address}/metrics", timeout=60).status_code == 401
         assert client.get(f"{probes}/v1/evaluations").status_code == 404
         cases = [{"id": str(at), "input": at} for at in range(600)]
         checks = [{"type": "regex", "arguments": {"text": "$.output.value", "pattern": "^a"}}]

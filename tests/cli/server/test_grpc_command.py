@@ -52,7 +52,9 @@ def test_serve_prints_both_addresses_and_both_serve_the_same_runs(serving, tmp_p
                 response_deserializer=HealthCheckResponse.FromString,
             )
             assert alive(HealthCheckRequest()).status == HealthCheckResponse.SERVING
-        read = httpx.get(f"{rest}/v1/evaluations/{made.evaluation_id}", headers={"X-API-Key": key})
+        read = httpx.get(
+            f"{rest}/v1/evaluations/{made.evaluation_id}", headers={"X-API-Key": key}, timeout=60
+        )
         assert read.json()["summary"]["completed_test_cases"] == 1
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate()
@@ -85,7 +87,7 @@ def test_without_the_grpc_extra_serve_serves_rest_alone(serving):
         port = free.getsockname()[1]
     with serving("--port", str(port), target=WITHOUT) as process:
         assert address(process.stdout.readline()) == f"http://127.0.0.1:{port}"
-        assert httpx.get(f"http://127.0.0.1:{port}/v1/health").json()["status"] == "healthy"
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/health", timeout=60).json()["status"] == "healthy"
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
     assert process.returncode == 0

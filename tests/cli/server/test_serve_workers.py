@@ -224,7 +224,7 @@ def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
     assert err.count("ended with signal 9; another one starts") == server.killed
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{server.address}/v1/live")
+        httpx.get(f"{server.address}/v1/live", timeout=60)
     with contextlib.closing(sqlite3.connect(server.folder / ".assay" / "assay.db")) as store:
         statuses = dict(store.execute("SELECT id, status FROM runs").fetchall())
     assert {statuses[run] for run in acknowledged} == {"completed"}

@@ -277,7 +277,7 @@ def test_results_stored_before_a_kill_are_shown(run, serving, home):
     asyncio.run(let_go(home, run_id))
     with serving(home) as (_, url):
         headers = {"X-API-Key": key_of(run, home)}
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
             wait_until(lambda: operation(client, run_id)["status"] == "failed", 120)
             assert "interrupted" in operation(client, run_id)["error"]["message"]
             result = client.get(f"/v1/evaluations/{run_id}").json()
@@ -329,7 +329,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
     }
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
         headers = {"X-API-Key": key_of(run, home)}
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
             started = client.post("/v1/evaluations", json=request)
             assert started.status_code == 202
             run_id = started.json()["operation_id"]
@@ -339,7 +339,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
     before = (home / "executed").read_text().split()
     assert re.search(r"running .* \d+ of 120 ", run(home, "list").out)
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
             wait_until(lambda: operation(client, run_id)["status"] == "completed")
             result = client.get(f"/v1/evaluations/{run_id}").json()
         assert [case["execution_context"]["test_case"]["id"] for case in result["results"]] == [
@@ -360,8 +360,8 @@ def test_the_first_start_creates_a_key_and_reports_it_once(serving, tmp_path):
         path = tmp_path / ".assay" / "local-key"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         key = path.read_text().strip()
-        assert httpx.get(f"{url}/v1/evaluations", headers={"X-API-Key": key}).status_code == 200
-        assert httpx.get(f"{url}/v1/evaluations").status_code == 401
+        assert httpx.get(f"{url}/v1/evaluations", headers={"X-API-Key": key}, timeout=60).status_code == 200
+        assert httpx.get(f"{url}/v1/evaluations", timeout=60).status_code == 401
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate()
     assert "created an API key in" in stderr
@@ -417,7 +417,7 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
     lines = json.dumps({"checks": json.loads((stuck / "checks.json").read_text())}) + "\n" + contexts(20)
     with serving(stuck) as (_, url):
         headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
             response = client.post("/v1/evaluate", content=lines.encode(), timeout=PATIENCE)
             details = response.json()["details"]
             assert (response.status_code, details["reason"]) == (500, "run_timeout")
@@ -437,13 +437,13 @@ def test_a_server_and_the_command_share_a_record(run, serving, home):
     run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
     with serving(home) as (_, url):
         headers = {"X-API-Key": key_of(run, home)}
-        (operation,) = httpx.get(f"{url}/v1/evaluations", headers=headers).json()["operations"]
+        (operation,) = httpx.get(f"{url}/v1/evaluations", headers=headers, timeout=60).json()["operations"]
         body = {
             "test_cases": [{"id": "a", "input": 1, "expected": 1}],
             "outputs": [{"value": 1}],
             "checks": EQUAL,
         }
-        made = httpx.post(f"{url}/v1/evaluate", json=body, headers=headers).json()
+        made = httpx.post(f"{url}/v1/evaluate", json=body, headers=headers, timeout=60).json()
         listed = [one["operation_id"] for one in json.loads(run(home, "list", "--json").out)]
     assert listed == [made["evaluation_id"], operation["operation_id"]]
 
@@ -455,8 +455,8 @@ def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(ru
     lines = (json.dumps({"checks": EQUAL}) + "\n" + contexts(1_200)).encode()
     headers = {"X-API-Key": key, "Idempotency-Key": "once", "Content-Type": "application/x-ndjson"}
     with serving(tmp_path, failpoint=f"commit.after:{commit}") as (_, url), pytest.raises(httpx.HTTPError):
-        httpx.post(f"{url}/v1/evaluations", content=lines, headers=headers)
-    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers) as client:
+        httpx.post(f"{url}/v1/evaluations", content=lines, headers=headers, timeout=60)
+    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers, timeout=60) as client:
         sent = client.post("/v1/evaluations", content=lines)
         assert sent.status_code == 202
         id = sent.json()["operation_id"]

@@ -37,7 +37,7 @@ def test_the_server_answers_exactly_at_the_documented_paths(host):
     served = {re.sub(r":part\}", "}", route.path) for route in host.app.router.routes}
     files = {route.path for route in FILES}  # of the page: for a browser, not for a client
     assert served == DOCUMENT["paths"].keys() | files
-    assert httpx.get(f"{host.url}/v1/openapi.json").json() == wire.decode(wire.encode(DOCUMENT))
+    assert httpx.get(f"{host.url}/v1/openapi.json", timeout=60).json() == wire.decode(wire.encode(DOCUMENT))
 
 
 def test_the_document_is_openapi_3_1_and_every_reference_resolves():
@@ -186,7 +186,7 @@ LINES = "application/x-ndjson"  # of which a schema says only that it is text: w
 def test_a_head_without_lines_is_a_completed_empty_run(host):
     """FEP-36. It is what schemathesis writes down for an object where text is wanted."""
     headers = {"X-API-Key": _key(host), "Content-Type": LINES}
-    answer = httpx.post(f"{host.url}/v1/evaluate", content=b"{}", headers=headers)
+    answer = httpx.post(f"{host.url}/v1/evaluate", content=b"{}", headers=headers, timeout=60)
     assert answer.status_code == 200
     assert (answer.json()["status"], answer.json()["results"]) == ("completed", [])
 

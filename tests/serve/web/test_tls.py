@@ -73,7 +73,7 @@ def host(certificates, tmp_path_factory, request):
 
 
 def evaluate(host, context, **headers):
-    with httpx.Client(base_url=host.url, verify=context, headers=headers) as client:
+    with httpx.Client(base_url=host.url, verify=context, headers=headers, timeout=60) as client:
         return client.post("/v1/evaluate", json=request_of(2))
 
 
@@ -245,7 +245,7 @@ def test_the_command_serves_tls(certificates, zygote, tmp_path):
     try:
         line = serving.stdout.readline()
         assert line.startswith("assay serves https://127.0.0.1:"), line
-        with httpx.Client(base_url=line.split()[2], verify=certificates.trusting()) as client:
+        with httpx.Client(base_url=line.split()[2], verify=certificates.trusting(), timeout=60) as client:
             assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
         serving.send_signal(signal.SIGTERM)
         assert serving.wait() == 0

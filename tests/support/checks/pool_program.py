@@ -21,6 +21,14 @@ def stick():
     re.search(r"\d+x", "1" * 500_000)  # looks at none
 
 
+def work(seconds, core):
+    """Use so much processor time on one core."""
+    os.sched_setaffinity(0, {int(core)})
+    until = time.process_time() + float(seconds)
+    while time.process_time() < until:
+        pass
+
+
 def meet(folder, many):
     """Wait until this many are here."""
     Path(folder.decode(), str(os.getpid())).touch()
@@ -39,6 +47,7 @@ DEEDS = {
     b"eat": lambda: bytes(4 << 30),
     b"map": lambda: len(bytes(4 << 30)) and b"4 GiB",
     b"meet": meet,
+    b"work": work,
     b"sleep": lambda seconds: time.sleep(float(seconds)),
     b"fault": fault,
 }

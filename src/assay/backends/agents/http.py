@@ -37,28 +37,30 @@ class Callbacks:
 
     def __init__(self) -> None:
         self._open: dict[str, OpenInvocation] = {}
-        self._runner: web.AppRunner | None = None
-        self._starting = asyncio.Lock()
-        self._base = ""
+        self._start: asyncio.Task[tuple[web.AppRunner, str]] | None = None
 
     async def open(self, context: AgentContext) -> tuple[str, OpenInvocation]:
         """Return the callback URL of an invocation. It is a secret while the invocation runs."""
-        async with self._starting:
-            if self._runner is None:
-                await self._start()
+        if self._start is None or (self._start.done() and not _succeeded(self._start)):
+            self._start = asyncio.create_task(self._serve())
+        _, base = await asyncio.shield(
+            self._start
+        )  # an invocation that is cancelled leaves no half-open server
         token = secrets.token_urlsafe(32)
         invocation = self._open[token] = OpenInvocation(context)
-        return f"{self._base}/{token}", invocation
+        return f"{base}/{token}", invocation
 
     def forget(self, address: str) -> None:
         self._open.pop(address.rpartition("/")[2], None)
 
     async def close(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        start, self._start = self._start, None
+        if start is not None:
+            await asyncio.wait([start])
+            if _succeeded(start):
+                await start.result()[0].cleanup()
 
-    async def _start(self) -> None:
+    async def _serve(self) -> tuple[web.AppRunner, str]:
         app = web.Application(client_max_size=CALLBACK_BODY)
         app.router.add_post("/{token}", self._receive)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -66,7 +68,7 @@ class Callbacks:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         host, port = runner.addresses[0][:2]
-        self._runner, self._base = runner, f"http://{host}:{port}"
+        return runner, f"http://{host}:{port}"
 
     async def _receive(self, request: web.Request) -> web.Response:
         invocation = self._open.get(request.match_info["token"])
@@ -78,6 +80,10 @@ class Callbacks:
             return web.json_response(await handle(frame, invocation.context))
         except (ProtocolError, ValueError) as wrong:
             return _error(400, "invalid_frame", str(wrong))
+
+
+def _succeeded(task: asyncio.Task[Any]) -> bool:
+    return not task.cancelled() and task.exception() is None
 
 
 def _error(status: int, code: str, message: str) -> web.Response:

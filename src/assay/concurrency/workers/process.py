@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -18,8 +19,9 @@ from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
 
 log = logging.getLogger("assay.workers")
 TO_START = 60.0  # seconds for the start of a process; they do not count for the task
-PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
-MARGIN = 5.0  # …plus this, in seconds
+PATIENCE = 4  # an item may take its processor time, times this…
+MARGIN = 5.0  # …plus this, in seconds, without the time in which its process waits for a core
+LEAST_QUEUED = 0.01  # seconds without a core that extend a time limit
 GATHER = 0.001  # seconds between two reads of consecutive replies
 _MAIN = "from assay.concurrency.workers.worker_loop import serve; serve({}, '{}')"
 
@@ -46,14 +48,14 @@ class Process:
         Yield one outcome per item, in order. If there are fewer outcomes than items, send the rest again.
 
         `wall_seconds` is the time limit of one item; the default is enough for the order's processor time on a busy
-        machine. After an item that is late, the process is killed. If the process dies by itself, the outcome is a
-        fault.
+        machine, because the time in which the process waits for a core does not count. After an item that is late, the
+        process is killed. If the process dies by itself, the outcome is a fault.
         """
         seconds = order.seconds or 0.0
         limit = seconds * PATIENCE + MARGIN if wall_seconds is None else wall_seconds
         told = f"no answer within {seconds or limit:g} s"
         try:
-            yield from self._replies(order, limit, told)
+            yield from self._replies(order, limit, told, is_wall=wall_seconds is not None)
         except TimeoutError:
             self.close()
             yield TimeFault(f"{told}; its process was killed")
@@ -94,7 +96,7 @@ class Process:
             self._process.returncode = 0  # the parent waits for it
             self._process = None
 
-    def _replies(self, order: Order, limit: float, name: str) -> Iterator[bytes | Fault]:
+    def _replies(self, order: Order, limit: float, told: str, *, is_wall: bool) -> Iterator[bytes | Fault]:
         process = self._spawn()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -102,7 +104,7 @@ class Process:
         rest = memoryview(SIZE.pack(len(encoded)) + encoded)
         while rest:
             rest = rest[os.write(process.stdin.fileno(), rest) :]
-        frames = _frames(process.stdout.fileno(), limit)
+        frames = _frames(process.stdout.fileno(), limit, None if is_wall else process.pid)
         for _ in order.items:
             kind, reply = next(frames)
             if kind == PAUSE:
@@ -110,7 +112,7 @@ class Process:
             if kind == DONE:
                 yield reply
             elif kind == LATE:
-                yield TimeFault(name)
+                yield TimeFault(told)
             else:
                 yield _fault(msgspec.msgpack.decode(reply, type=TaskFailure))
 
@@ -132,16 +134,20 @@ class Process:
                     },
                 )
             assert self._process.stdout is not None
-            next(_frames(self._process.stdout.fileno(), TO_START))
+            next(_frames(self._process.stdout.fileno(), TO_START, self._process.pid))
         return self._process
 
 
-def _frames(source: int, limit: float) -> Iterator[tuple[bytes, bytes]]:
-    """Yield replies as they arrive, each within `limit` seconds of the one before."""
+def _frames(source: int, limit: float, pid: int | None) -> Iterator[tuple[bytes, bytes]]:
+    """
+    Yield replies as they arrive, each within `limit` seconds of the one before.
+
+    With the `pid` of the process, the time in which it waited for a core does not count.
+    """
     buffer = bytearray()
     poll = select.poll()
     poll.register(source, select.POLLIN)
-    until = time.monotonic() + limit
+    until, queued = time.monotonic() + limit, queued_seconds(pid)
     while True:
         at = 0
         while len(buffer) - at >= HEAD.size:
@@ -156,11 +162,22 @@ def _frames(source: int, limit: float) -> Iterator[tuple[bytes, bytes]]:
             time.sleep(GATHER)  # more replies follow: reading each separately would cost more than the work
         left = until - time.monotonic()
         if left <= 0 or not poll.poll(left * 1000):
-            raise TimeoutError
+            before, queued = queued, queued_seconds(pid)
+            if queued - before < LEAST_QUEUED:
+                raise TimeoutError
+            until += queued - before
+            continue
         part = os.read(source, 1 << 18)
         if not part:
             raise EOFError
         buffer += part
+
+
+def queued_seconds(pid: int | None) -> float:
+    """How long a process was ready to run and had no core; 0 where the system does not say it, or without a process."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def _close_pipes(process: "subprocess.Popen[bytes]") -> None:

@@ -1,5 +1,6 @@
 """A host that hangs, floods, lies about lengths, redirects, or answers 200 to everything cannot hurt `assay conform`."""
 
+import gzip
 import json
 import re
 import socket
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.conform import http_client
+from assay.conform import check, http_client
 from assay.conform.catalog import all_checks
-from assay.conform.check import Host
+from assay.conform.check import Host, Keys
 from assay.conform.http_client import HttpClient
 from assay.conform.run import PATIENCE, Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
@@ -40,7 +41,7 @@ def raw_host(behave):
             while length and len(body) < int(length[1]) and (more := connection.recv(65536)):
                 body += more  # an answer before it would be lost
             asked.append(request)
-            behave(connection, stop)
+            behave(*(connection, stop, request)[: behave.__code__.co_argcount])
 
     def serve():
         while not stop.is_set():
@@ -75,6 +76,12 @@ def flood(connection, stop):
         connection.sendall(b"x" * 65536)
 
 
+def endless_stream(connection, stop):
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+    while not stop.wait(0.02):
+        connection.sendall(b"id: 1\nevent: x\ndata: {}\n\n")
+
+
 def flood_headers(connection, stop):
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     while not stop.is_set():
@@ -107,7 +114,7 @@ def speak_another_protocol(connection, stop):
 
 
 BROKEN = [
-    hang, drip, flood, flood_headers, flood_hints, announce_more, announce_nonsense, announce_a_huge_chunk, close_at_once,
+    hang, drip, flood, endless_stream, flood_headers, flood_hints, announce_more, announce_nonsense, announce_a_huge_chunk, close_at_once,
     speak_another_protocol,
 ]  # fmt: skip
 
@@ -119,7 +126,7 @@ def test_a_host_that_breaks_http_is_unreachable(behave, monkeypatch):
         client = HttpClient(address, timeout=0.2, rate=10_000)
         checks = all_checks()
         with pytest.raises(Unreachable) as found:
-            run_checks(Host(client, "key"), checks)
+            run_checks(Host(client, Keys("key")), checks)
         assert [one.result for one in found.value.outcomes] == ["not_tried"] * len(checks)
         assert len(asked) == 1
 
@@ -136,7 +143,7 @@ def test_a_host_that_stops_to_answer_is_given_up():
     with raw_host(once) as (address, asked):
         checks = all_checks()
         with pytest.raises(Unreachable) as found:
-            run_checks(Host(HttpClient(address, timeout=0.1, rate=10_000), "key"), checks)
+            run_checks(Host(HttpClient(address, timeout=0.1, rate=10_000), Keys("key")), checks)
         results = [one.result for one in found.value.outcomes]
         assert results == ["failed"] * PATIENCE + ["not_tried"] * (len(checks) - PATIENCE)
         assert len(asked) == 1 + PATIENCE
@@ -146,7 +153,7 @@ def test_nobody_there_is_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(Unreachable, match="refused"):
-        run_checks(Host(HttpClient(f"http://127.0.0.1:{port}"), "key"), all_checks())
+        run_checks(Host(HttpClient(f"http://127.0.0.1:{port}"), Keys("key")), all_checks())
 
 
 def test_a_redirect_is_not_followed():
@@ -155,8 +162,9 @@ def test_a_redirect_is_not_followed():
         connection.sendall(body + other.encode() + b"/v1/evaluate\r\n\r\n")
 
     with raw_host(close_at_once) as (other, reached), raw_host(elsewhere) as (address, _):
-        outcomes = run_checks(Host(HttpClient(address, rate=10_000), "key", "other"), all_checks())
-        assert {one.result for one in outcomes} <= {"failed", "not_tried"}
+        outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key", "other")), all_checks())
+        seen = [one for one in outcomes if not one.check.name.startswith("openwop.replicas")]
+        assert {one.result for one in seen} <= {"failed", "not_tried"}
         assert reached == []
 
 
@@ -166,16 +174,83 @@ def test_a_run_has_an_end():
         connection.sendall(HEAD + b"content-length: 2\r\n\r\n{}")
 
     with raw_host(slow) as (address, _):
-        outcomes = run_checks(Host(HttpClient(address, rate=10_000), "key"), all_checks(), longest=0.3)
+        outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key")), all_checks(), longest=0.3)
         assert len(outcomes) == len(all_checks())
         assert outcomes[-1].message == "the run took more than 0.3 seconds"
 
 
-def answering(body):
+def test_no_request_is_sent_after_the_end_of_a_run():
+    """Not even in the middle of a check that has many: the host answers, as slowly as it may."""
+
+    def slow(connection, stop):
+        stop.wait(0.05)
+        connection.sendall(HEAD + b"content-length: 2\r\n\r\n{}")
+
+    def many(host):
+        for _ in range(1000):
+            host.send("GET", "/")
+
+    with raw_host(slow) as (address, asked):
+        one = all_checks()[0]._replace(run=many)
+        host = Host(HttpClient(address, rate=10_000), Keys("key"))
+        (outcome,) = run_checks(host, [one], longest=0.3)
+        assert outcome[1:] == ("not_tried", "the run took more than 0.3 seconds")
+        assert len(asked) < 10
+
+
+def endless_log(connection, stop, request):
+    """A host with one run, whose log goes on with each page."""
+    path = request.split(b" ")[1].decode()
+    after = int((re.search(r"lastSequence=(-?\d+)", path) or [0, "0"])[1])
+    event = {"eventId": f"e{after}", "sequence": after + 1, "type": "x", "payload": {"x": "x" * 2**16}}
+    document = {
+        "/.well-known/openwop": {"agents": {"evalSuite": {"supported": True, "modes": ["golden"]}}},
+        "/v1/runs": {"runId": "r", "status": "pending", "eventsUrl": "/"},
+        "/v1/runs/r": {"runId": "r", "status": "completed"},
+    }.get(path, {"events": [event]})
+    body = json.dumps(document).encode()
+    status = b"201 Created" if path == "/v1/runs" else b"200 OK"
+    connection.sendall(b"HTTP/1.1 %s\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
+
+
+def test_a_log_without_an_end_ends_the_run(monkeypatch):
+    monkeypatch.setattr(check, "MAX_RECEIVED", 2**20)
+    with raw_host(endless_log) as (address, asked):
+        checks = chosen(all_checks(), ["openwop.events"])
+        outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key"), agent="a"), checks)
+        assert {one[1:] for one in outcomes} == {("not_tried", "the host sent more than 1048576 bytes")}
+        assert len(asked) < 2**20 / 2**16 + 10
+
+
+def test_a_message_of_the_host_is_cut():
+    body = json.dumps({"error": "x", "message": "x" * 100_000}).encode()
+
+    def refuse(connection, stop):
+        connection.sendall(b"HTTP/1.1 400 Bad\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+    with raw_host(refuse) as (address, _):
+        host = Host(HttpClient(address, rate=10_000), Keys("key"))
+        outcomes = run_checks(host, chosen(all_checks(), ["openwop.discovery"]))
+        assert {len(one.message) for one in outcomes} == {1000}
+
+
+def answering(body, *headers):
+    head = HEAD + b"".join(one + b"\r\n" for one in headers)
+
     def behave(connection, stop):
-        connection.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
+        connection.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
 
     return behave
+
+
+def test_a_compressed_body_is_never_opened():
+    """A client that asks for `identity` gets a body of 50 kB that would have 50 MB."""
+    bomb = answering(gzip.compress(bytes(50 * 2**20)), b"content-encoding: gzip")
+    with raw_host(bomb) as (address, asked):
+        host = Host(HttpClient(address, rate=100_000), Keys("key", "other"), agent="a")
+        outcomes = run_checks(host, chosen(all_checks(), ["fep.rest", "openwop.discovery", "openwop.events"]))
+        assert [one for one in outcomes if one.result == "passed"] == []
+        assert all(b"accept-encoding: identity" in one.lower() for one in asked)
 
 
 EVERYTHING = [b"", b"{}", b"[]", b"null", b"ok", b"[" * 100_000, b'{"a":' * 50_000, b"9" * 100_000, b"\xff" * 9, RESULT,
@@ -187,7 +262,7 @@ HARMLESS = {"fep.rest.health"}  # 200 with an object is all it asks for
 def test_a_host_that_answers_200_to_everything_passes_nothing(body):
     with raw_host(answering(body)) as (address, _):
         outcomes = run_checks(
-            Host(HttpClient(address, rate=100_000), "key", "other", agent="a"), all_checks()
+            Host(HttpClient(address, rate=100_000), Keys("key", "other"), agent="a"), all_checks()
         )
         passed = {one.check.name for one in outcomes if one.result == "passed"}
         assert passed <= HARMLESS
@@ -209,7 +284,7 @@ VALUES = st.recursive(
 def test_any_json_is_an_outcome_and_never_an_exception(value):
     with raw_host(answering(json.dumps(value).encode())) as (address, _):
         checks = chosen(all_checks(), ["fep.law", "fep.rest", "fep.results"])
-        host = Host(HttpClient(address, rate=100_000), "key", "other", agent="a")
+        host = Host(HttpClient(address, rate=100_000), Keys("key", "other"), agent="a")
         assert len(run_checks(host, checks)) == len(checks)
         clean_up(host)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.conform.catalog import all_checks
-from assay.conform.check import Host
+from assay.conform.check import Host, Keys
 from assay.conform.fep_checks import fep_checks
 from assay.conform.http_client import HttpClient
 from assay.conform.run import chosen, clean_up, run_checks
@@ -26,7 +26,7 @@ def served(tmp_path_factory):
 
 
 def outcomes_of(address, key, other, only=()):
-    host = Host(HttpClient(address, rate=FAST), key, other)
+    host = Host(HttpClient(address, rate=FAST), Keys(key, other))
     return run_checks(host, chosen(fep_checks(), only)), host
 
 

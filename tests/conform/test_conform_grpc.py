@@ -8,7 +8,7 @@ from itertools import repeat
 import grpc
 import pytest
 
-from assay.conform.check import Failed, Host
+from assay.conform.check import Failed, Host, Keys
 from assay.conform.grpc.checks import grpc_checks
 from assay.conform.grpc.client import GrpcClient
 from assay.conform.http_client import HttpClient, Unanswered
@@ -34,7 +34,7 @@ def served(tmp_path_factory):
 
 def outcomes_of(address, key, other=None, only=(), url=None):
     with closing(GrpcClient(address, rate=FAST)) as client:
-        host = Host(url and HttpClient(url, rate=FAST), key, other, rpc=client)
+        host = Host(url and HttpClient(url, rate=FAST), Keys(key, other), rpc=client)
         return run_checks(host, chosen(grpc_checks(), only)), host
 
 
@@ -71,7 +71,7 @@ def test_every_check_finds_a_fault():
 
 def test_without_an_address_of_grpc_its_checks_could_not_be_tried(served):
     server, _, _, key, _ = served
-    outcomes = run_checks(Host(HttpClient(server.url, rate=FAST), key), grpc_checks())
+    outcomes = run_checks(Host(HttpClient(server.url, rate=FAST), Keys(key)), grpc_checks())
     assert {(one.result, one.message) for one in outcomes} == {
         ("not_tried", "it needs the address of gRPC: --grpc")
     }
@@ -105,18 +105,25 @@ def test_a_host_without_the_service_does_not_offer_it():
     assert {one.result for one in outcomes} == {"not_offered"}
 
 
+@pytest.mark.parametrize("messages", [[], [b""], [b"", b""], [b"\xff\xff"]])
+def test_a_host_that_answers_ok_to_everything_passes_nothing(messages):
+    with bad_host(Answers(lambda: messages)) as address:
+        outcomes, _ = outcomes_of(address, "key", "other")
+    assert {one.result for one in outcomes} <= {"failed", "not_tried"}
+
+
 @pytest.mark.parametrize(
     ("messages", "wrong"),
     [
         (lambda: [b"\xff\xff"], r"HealthCheck: expected a message fep\.v1\.HealthCheckResponse"),
-        (lambda: repeat(bytes(2**20)), r"HealthCheck: the answer has more than 16777216 bytes"),
-        (lambda: [bytes(2**24 + 1)], r"RESOURCE_EXHAUSTED"),
+        (lambda: repeat(bytes(2**20)), r"HealthCheck: the answer has more than 4194304 bytes"),
+        (lambda: [bytes(2**22 + 1)], r"RESOURCE_EXHAUSTED"),
         (list, r"HealthCheck without a key: expected one message, got 0"),
     ],
 )
 def test_a_host_that_misbehaves_fails_the_check(messages, wrong):
     with bad_host(Answers(messages)) as address, closing(GrpcClient(address, rate=FAST)) as client:
-        host = Host(None, "key", rpc=client)
+        host = Host(None, Keys("key"), rpc=client)
         (check,) = chosen(grpc_checks(), ["fep.grpc.health"])
         with pytest.raises((Failed, Unanswered, ValueError), match=wrong):
             check.run(host)
@@ -134,6 +141,6 @@ def test_a_host_that_does_not_answer_is_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with closing(GrpcClient(address, timeout=0.3)) as client, pytest.raises(Unreachable, match="no end"):
-            run_checks(Host(None, "key", rpc=client), grpc_checks())
+            run_checks(Host(None, Keys("key"), rpc=client), grpc_checks())
     with closing(GrpcClient(address)) as client, pytest.raises(Unreachable, match="refused"):
-        run_checks(Host(None, "key", rpc=client), grpc_checks())
+        run_checks(Host(None, Keys("key"), rpc=client), grpc_checks())

@@ -8,17 +8,18 @@ from support.conform.openwop_faults import (
     CREATION_FAULTS,
     DISCOVERY_FAULTS,
     EVENT_FAULTS,
+    REPLICA_FAULTS,
     RUN_FAULTS,
     SCORECARD_FAULTS,
 )
-from support.conform.openwop_host import conform_server, host_at, key_of
+from support.conform.openwop_host import conform_server, host_at, keys_of
 from support.conform.proxy import proxied
-from support.conform.workflow_faults import PACK_FAULTS, PROMOTION_FAULTS, WORKFLOW_FAULTS
+from support.conform.workflow_faults import APPROVAL_FAULTS, PACK_FAULTS, PROMOTION_FAULTS, WORKFLOW_FAULTS
 from support.servers.rest_client import sqlite
 
 FAULTS = [
     *DISCOVERY_FAULTS, *CREATION_FAULTS, *EVENT_FAULTS, *SCORECARD_FAULTS, *RUN_FAULTS, *WORKFLOW_FAULTS,
-    *PROMOTION_FAULTS, *PACK_FAULTS,
+    *PROMOTION_FAULTS, *APPROVAL_FAULTS, *PACK_FAULTS, *REPLICA_FAULTS,
 ]  # fmt: skip
 
 
@@ -29,17 +30,17 @@ def served(tmp_path_factory):
         conform_server(sqlite(tmp_path_factory.mktemp("conform"))) as ours,
         proxied(ours.url) as (address, proxy),
     ):
-        yield ours, proxy, address, key_of(ours), key_of(ours, "other")
+        yield ours, proxy, address, keys_of(ours)
 
 
-def outcomes_of(address, key, other, only=()):
-    host = host_at(address, key, other)
+def outcomes_of(address, keys, other, only=()):
+    host = host_at(address, keys, other)
     return run_checks(host, chosen(OPENWOP_CHECKS, only)), host
 
 
 def test_our_host_passes_every_check(served):
-    ours, _, _, key, other = served
-    outcomes, host = outcomes_of(ours.url, key, other)
+    ours, _, address, keys = served
+    outcomes, host = outcomes_of(ours.url, keys, address)
     assert [one for one in outcomes if one.result != "passed"] == []
     assert len(outcomes) > 100
     assert clean_up(host) == 0
@@ -48,9 +49,9 @@ def test_our_host_passes_every_check(served):
 @pytest.mark.sample(5)  # each starts runs of a real host
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(served, fault):
-    _, proxy, address, key, other = served
+    ours, proxy, address, keys = served
     with proxy.faulty(fault):
-        outcomes, _ = outcomes_of(address, key, other, fault.finds)
+        outcomes, _ = outcomes_of(address, keys, ours.url, fault.finds)
     assert fault.finds
     assert [one for one in outcomes if one.result != "failed"] == []
 

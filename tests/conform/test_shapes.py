@@ -11,7 +11,7 @@ import assay
 from assay.conform.openwop.runs import log, ran
 from assay.conform.openwop.scorecard_checks import summary_of
 from assay.conform.shapes import check_shape
-from support.conform.openwop_host import conform_server, host_at, key_of
+from support.conform.openwop_host import conform_server, host_at, keys_of
 from support.packs import manifest_of
 from support.servers.rest_client import sqlite
 
@@ -22,7 +22,7 @@ SUITES = sorted((Path(__file__).parents[2] / "conformance" / "openwop").glob("*.
 def documents(tmp_path_factory):
     """A good document of each kind."""
     with conform_server(sqlite(tmp_path_factory.mktemp("shapes"))) as server:
-        host = host_at(server.url, key_of(server))
+        host = host_at(server.url, keys_of(server))
         run = ran(host, "tools", evalModes=["golden"])
         found = {"scorecard": summary_of(host, run), "events": {"events": log(host, run.id)}}
     request = {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}]}

@@ -1,7 +1,11 @@
 """A check of a host, what may come of it, and the host as checks see it."""
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from copy import copy
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -19,6 +23,7 @@ WORDS: dict[Result, str] = {
     "not_tried": "could not be tried",
 }
 ABSENT = (404, 405, 501)  # of a route that a host does not have
+MAX_RECEIVED = 64 * 2**20  # bytes of all answers of a run over HTTP; a whole host of ours sends 2 MB
 
 
 class Failed(Exception):
@@ -31,6 +36,10 @@ class NotOffered(Exception):
 
 class NotTried(Exception):
     """Something is missing that the check needs, such as a second key."""
+
+
+class Spent(NotTried):
+    """The run has used up its time, or received all the bytes that it takes. No check after it is tried."""
 
 
 class Outcome(NamedTuple):
@@ -69,9 +78,36 @@ class RpcClient(Protocol):
     def call(self, method: str, request: Document | bytes, metadata: Mapping[str, str]) -> RpcAnswer: ...
 
 
+class Keys(NamedTuple):
+    """
+    The keys of a host. `main` makes everything, `other` is of another tenant, `reader` may only read runs, and
+    `approver` answers the approvals that `main` asks for.
+    """
+
+    main: str
+    other: str | None = None
+    reader: str | None = None
+    approver: str | None = None
+
+
+class Budget:
+    """What a run may take."""
+
+    def __init__(self) -> None:
+        self.seconds = self.end = math.inf
+        self.received = 0  # bytes
+
+    def check(self) -> None:
+        """Spent: nothing is left."""
+        if time.monotonic() > self.end:
+            raise Spent(f"the run took more than {self.seconds:g} seconds")
+        if self.received > MAX_RECEIVED:
+            raise Spent(f"the host sent more than {MAX_RECEIVED} bytes")
+
+
 class Host:
     """
-    A host with a key for it, perhaps the key of another tenant, and what the checks have made there so far.
+    A host with keys for it, and what the checks have made there so far.
 
     It has an address of HTTP, one of gRPC, or both.
     """
@@ -79,19 +115,21 @@ class Host:
     def __init__(
         self,
         client: HttpClient | None,
-        key: str,
-        other_key: str | None = None,
+        keys: Keys,
         *,
         agent: str | None = None,
         suite: str | None = None,
         rpc: RpcClient | None = None,
+        others: Sequence[HttpClient] = (),
     ) -> None:
-        self._client, self._rpc = client, rpc
-        self._key, self._other = key, other_key
+        """`others` are more addresses of HTTP of the same host."""
+        self._client, self._rpc, self._others = client, rpc, others
+        self._keys, self._key = keys, keys.main
         self._agent, self.suite = agent, suite
         self._known: dict[str, Any] = {}
         self.made: list[str] = []  # addresses to delete at the end
         self.shows_key = ""  # the request whose answer had the key in it
+        self._budget = Budget()
 
     def send(
         self,
@@ -102,7 +140,12 @@ class Host:
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """The answer to a request with the key, or with this one; "" is none. A body of bytes is sent as it is."""
+        """
+        The answer to a request with the key, or with this one; "" is none. A body of bytes is sent as it is.
+
+        Spent: the run is over, and nothing was sent.
+        """
+        self._budget.check()
         sent = dict(headers or {})
         if key != "":
             sent["Authorization"] = f"Bearer {self._key if key is None else key}"
@@ -110,6 +153,7 @@ class Host:
         if data is not None:
             sent.setdefault("Content-Type", "application/json")
         answer = self._http.send(method, path, data, sent)
+        self._budget.received += len(answer.body)
         if self._key and self._key.encode() in answer.body:
             self.shows_key = f"{method} {path}"
         return answer
@@ -118,12 +162,17 @@ class Host:
         """The answer to a call over gRPC with the key, or with this one; "" is none."""
         if self._rpc is None:
             raise NotTried("it needs the address of gRPC: --grpc")
+        self._budget.check()
         sent = {} if key == "" else {"authorization": f"Bearer {self._key if key is None else key}"}
         answer = self._rpc.call(method, request, sent)
         shown = [answer.details, *answer.metadata.values()]
         if self._key and any(self._key in text for text in shown):
             self.shows_key = method
         return answer
+
+    def limit(self, seconds: float) -> None:
+        """From now on requests may be sent for so many seconds, and MAX_RECEIVED bytes may come."""
+        self._budget.seconds, self._budget.end, self._budget.received = seconds, time.monotonic() + seconds, 0
 
     def reach(self) -> None:
         """
@@ -134,12 +183,30 @@ class Host:
         if self._client is not None:
             self.send("GET", "/v1/health", key="")
         if self._rpc is not None:
-            self.call("HealthCheck", {}, key="")
+            with suppress(ValueError):  # it answers with something else
+                self.call("HealthCheck", {}, key="")
 
     @property
     def address(self) -> str:
         """The address of HTTP. NotTried: there is none."""
         return self._http.address
+
+    @property
+    def replicas(self) -> "list[Host]":
+        """
+        The host at each of its addresses. What is made at any of them is deleted at the end.
+
+        NotOffered: it has one address.
+        """
+        if not self._others:
+            raise NotOffered("one address was given; --replica names the others")
+        return [self, *self.once("replicas", lambda: [self._at(one) for one in self._others])]
+
+    def _at(self, client: HttpClient) -> "Host":
+        """The same host at another address, where nothing is known yet."""
+        other = copy(self)
+        other._client, other._known = client, {}
+        return other
 
     @property
     def deletes(self) -> bool:
@@ -155,16 +222,22 @@ class Host:
     @property
     def other_key(self) -> str:
         """The key of another tenant. NotTried: there is none."""
-        if self._other is None:
-            raise NotTried("it needs the key of another tenant: --other-key")
-        return self._other
+        return _given(self._keys.other, "the key of another tenant: --other-key")
+
+    @property
+    def reader_key(self) -> str:
+        """A key of the tenant that may only read runs. NotTried: there is none."""
+        return _given(self._keys.reader, "a key of this tenant that may only read runs: --reader-key")
+
+    @property
+    def approver_key(self) -> str:
+        """The key that answers approvals: that of an approver, or the main one."""
+        return self._keys.approver or self._key
 
     @property
     def agent(self) -> str:
         """The id of the agent to run. NotTried: there is none."""
-        if self._agent is None:
-            raise NotTried("it needs an agent of the host: --agent")
-        return self._agent
+        return _given(self._agent, "an agent of the host: --agent")
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` returned, or raised, when it was first called under this name."""
@@ -177,6 +250,12 @@ class Host:
         if reason is not None:
             raise reason
         return value
+
+
+def _given(value: str | None, what: str) -> str:
+    if value is None:
+        raise NotTried(f"it needs {what}")
+    return value
 
 
 def expect_status(answer: Answer, statuses: int | tuple[int, ...], what: str) -> None:
@@ -221,10 +300,10 @@ def expect_error_body(answer: Answer, what: str) -> Document:
     return body
 
 
-def at_once(ask: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """What requests at the same time return, in the order of the values."""
+def at_once(ask: Callable[[T], R], values: Iterable[T], most: int = 16) -> list[R]:
+    """What requests at the same time return, in the order of the values; at most so many are under way."""
     found = list(values)
-    with ThreadPoolExecutor(max(1, len(found))) as pool:
+    with ThreadPoolExecutor(max(1, min(most, len(found)))) as pool:
         return list(pool.map(ask, found))
 
 

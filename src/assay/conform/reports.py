@@ -34,10 +34,15 @@ class Report(msgspec.Struct, frozen=True):
         return {result: found[result] for result in WORDS}
 
     @property
+    def empty(self) -> bool:
+        """Whether no check says anything about the host."""
+        return not self.counts["passed"] and not self.counts["failed"]
+
+    @property
     def exit_code(self) -> int:
         if self.trouble:
             return ERROR
-        failed = self.counts["failed"] or (self.strict and self.counts["not_tried"])
+        failed = self.counts["failed"] or (self.strict and (self.counts["not_tried"] or self.empty))
         return NOT_PASSED if failed else PASSED
 
     @property

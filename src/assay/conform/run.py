@@ -1,14 +1,14 @@
 """Runs checks against a host: one after the other, politely, with an end, and cleans up."""
 
-import time
 from collections.abc import Callable, Iterable
 
-from assay.conform.check import Check, Failed, Host, NotOffered, NotTried, Outcome
+from assay.conform.check import Check, Failed, Host, NotOffered, NotTried, Outcome, Spent
 from assay.conform.http_client import Unanswered
 from assay.errors import UsageError
 
 PATIENCE = 3  # unanswered checks one after the other; then the host is given up
 LONGEST = 300.0  # seconds of a whole run
+MESSAGE = 1000  # characters: a host may have written a part of it
 
 
 class Unreachable(Exception):
@@ -48,7 +48,11 @@ def run_checks(
 
     Unreachable: the host does not answer.
     """
-    end = time.monotonic() + longest
+    host.limit(longest)
+    return _run_all(host, checks, tell)
+
+
+def _run_all(host: Host, checks: list[Check], tell: Callable[[Outcome], None] | None) -> list[Outcome]:
     outcomes: list[Outcome] = []
     silent = 0
     try:
@@ -56,11 +60,11 @@ def run_checks(
     except Unanswered as wrong:
         raise Unreachable(str(wrong), [Outcome(one, "not_tried", str(wrong)) for one in checks]) from None
     for at, check in enumerate(checks):
-        if time.monotonic() > end:
-            late = f"the run took more than {longest:g} seconds"
-            outcomes += [Outcome(one, "not_tried", late) for one in checks[at:]]
+        try:
+            outcome, answered = _run(host, check)
+        except Spent as why:
+            outcomes += [Outcome(one, "not_tried", str(why)) for one in checks[at:]]
             break
-        outcome, answered = _run(host, check)
         outcomes.append(outcome)
         if tell is not None:
             tell(outcome)
@@ -73,13 +77,24 @@ def run_checks(
 
 
 def _run(host: Host, check: Check) -> tuple[Outcome, bool]:
-    """The outcome of a check, and whether the host answered."""
+    """
+    The outcome of a check, and whether the host answered.
+
+    Spent: the run is over.
+    """
+    outcome, answered = _try(host, check)
+    return outcome._replace(message=outcome.message[:MESSAGE]), answered
+
+
+def _try(host: Host, check: Check) -> tuple[Outcome, bool]:
     try:
         check.run(host)
     except Failed as reason:
         return Outcome(check, "failed", str(reason)), True
     except NotOffered as reason:
         return Outcome(check, "not_offered", str(reason)), True
+    except Spent:
+        raise
     except NotTried as reason:
         return Outcome(check, "not_tried", str(reason)), True
     except Unanswered as reason:
@@ -96,14 +111,17 @@ def _run(host: Host, check: Check) -> tuple[Outcome, bool]:
 
 def clean_up(host: Host, *, seconds: float = 60.0) -> int:
     """Delete what the checks made. The number of those that are still there."""
-    end = time.monotonic() + seconds
+    host.limit(seconds)
     left = 0
     if not host.deletes:
         return len({*host.made})
     for path in dict.fromkeys(host.made):
         try:
-            gone = time.monotonic() < end and host.send("DELETE", path).status in (200, 202, 204, 404, 410)
+            gone = host.send("DELETE", path).status in (200, 202, 204, 404, 410)
+        except Spent:
+            gone = False
         except Unanswered:
-            gone, end = False, 0.0
+            gone = False
+            host.limit(0)
         left += not gone
     return left

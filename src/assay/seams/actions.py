@@ -33,12 +33,14 @@ VERIFIED = "conformance-verified"
 
 
 class SampleActor:
-    """Completes every task."""
+    """Completes every task. If it is its own critic, it answers as `SampleCritic`."""
 
     card = AgentCard(agent_id=ACTOR, kind="sample", free=True)
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        return InvocationResult(outcome="completed", result={"done": True})
+        if "target" in task:
+            return await SampleCritic().invoke(task, context)
+        return InvocationResult(outcome="completed", result={"done": True, "turn": task.get("turn", 1)})
 
     async def close(self) -> None: ...
 
@@ -50,6 +52,8 @@ class SampleCritic:
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         verdict = task["task"]["simulateVerdict"]
+        if task["result"]["turn"] >= task["task"].get("passAtTurn", math.inf):
+            verdict = "pass"
         if verdict == "crash":
             raise RuntimeError("the task says so")
         if verdict == "hang":
@@ -65,13 +69,22 @@ SAMPLE_AGENTS = (SampleActor(), SampleCritic(), ChannelAgent())
 FAILING = ("crash", "hang", "garbage")  # critics that give no verdict
 
 
-def verifier_workflow(on_fail: str = "escalate") -> Workflow:
-    table = {"actor": ACTOR, "critics": [CRITIC], "criteria": ["done"], "max_turns": 2, "on_fail": on_fail}
+def verifier_workflow(on_fail: str = "escalate", *, turns: int = 2, critic: str = CRITIC) -> Workflow:
+    table = {
+        "actor": ACTOR,
+        "critics": [critic],
+        "criteria": ["done"],
+        "max_turns": turns,
+        "on_fail": on_fail,
+    }
     return workflow_of(VERIFIED, msgspec.convert(table, VerifierLoopConfig))
 
 
 async def verify_run(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """`{"simulateVerdict", "task"?, "onFail"?}`: runs a verifier loop; returns its verdicts without content."""
+    """
+    `{"simulateVerdict", "task"?, "onFail"?, "passAtTurn"?, "maxTurns"?, "selfVerify"?}`: runs a verifier loop; returns
+    its verdicts without content. From `passAtTurn` on the verdict is pass.
+    """
     if not is_object(body) or body.get("simulateVerdict") not in (*VERDICTS, *FAILING):
         raise InvalidRequest(
             Problem("simulateVerdict", f"expected one of {', '.join((*VERDICTS, *FAILING))}")
@@ -80,7 +93,11 @@ async def verify_run(workflows: WorkflowService, principal: Principal, body: Any
     if on_fail not in ("escalate", "give-up"):
         raise InvalidRequest(Problem("onFail", "expected escalate or give-up"))
     task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
-    run = await _ran(workflows, principal, verifier_workflow(on_fail), {"task": task})
+    if passes := _read_integer(body, "passAtTurn", optional=True):
+        task["passAtTurn"] = passes
+    turns = _read_integer(body, "maxTurns", optional=True) or 2
+    loop = verifier_workflow(on_fail, turns=turns, critic=ACTOR if body.get("selfVerify") is True else CRITIC)
+    run = await _ran(workflows, principal, loop, {"task": task})
     found = await workflows.report(run.id, principal.tenant)
     status = "escalated" if run.status.startswith("waiting") else run.status
     events = [

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import secrets
 from contextlib import suppress
 from typing import Any
 
@@ -92,6 +93,8 @@ class ConformAgent:
             result: Any = [await _answer(context, document["call"]) for _ in range(document.get("times", 1))]
         elif document.get("recall"):
             result = sorted(entry.content for entry in await context.memory.list())
+        elif document.get("random"):
+            result = secrets.token_hex(8)
         else:
             result = document.get("say")
         return InvocationResult(outcome="completed", result=result)

@@ -64,6 +64,8 @@ def done(tmp_path_factory, zygote):
             ],
             "without grpc": [server.url, *keys, "--only", "fep.grpc.own-ids"],
             "other grpc address": ["--grpc", "unix:/x", "--key", "k"],
+            "strict nothing": [server.url, *keys, "--only", "openwop.replicas", "--strict"],
+            "replica alone": ["--replica", server.url, "--key", "k", "--grpc", "a:1"],
             "other address": ["ftp://example.com", "--key", "k"],
         }
         suite = Path(__file__).parents[3] / "conformance" / "openwop" / "plain.json"
@@ -78,7 +80,8 @@ def done(tmp_path_factory, zygote):
 CODES = {
     "passed": 0, "failed": 3, "json": 3, "missing key": 0, "strict": 3, "wrong key": 0, "nobody": 1, "list": 0, "explain": 0,
     "shape": 0, "bad shape": 3, "shape of nothing": 2, "explain nothing": 2, "only nothing": 2, "no address": 2, "no key": 2, "no file": 2, "other address": 2,
-    "grpc": 0, "rest and grpc": 0, "without grpc": 0, "other grpc address": 2,
+    "grpc": 0, "rest and grpc": 0, "without grpc": 0, "other grpc address": 2, "strict nothing": 3,
+    "replica alone": 2,
 }  # fmt: skip
 
 
@@ -111,6 +114,8 @@ REFUSALS = {
     "nobody": "refused",
     "explain nothing": "--explain vibes: there is no such check; `assay conform --list` lists them",
     "only nothing": "--only vibes: there is no such check; `assay conform --list` lists them",
+    "wrong key": "no check passed: the address may be that of another host, or the key of nobody",
+    "replica alone": "--replica: expected the first address of the host before it: assay conform URL",
     "no address": "expected the address of a host: assay conform http://127.0.0.1:8321",
     "shape of nothing": "none.json",
     "no key": "--key: expected a key, @FILE, or a key in ASSAY_API_KEY; got none",

@@ -263,6 +263,14 @@ def shorter_fork(exchange):
         lose(exchange)
 
 
+def asked_again(exchange):
+    """The log of a fork has another answer of the agent."""
+    if exchange.path.endswith(":fork") and exchange.status == 201:
+        exchange.memory["fork"] = exchange.document["runId"]
+    elif exchange.memory.get("fork", "-") in exchange.path:
+        in_payloads("agent.decided", update(decision="another"))(exchange)
+
+
 def model(change):
     return discovered(lambda one: change(one["multiAgent"]["executionModel"]))
 
@@ -282,12 +290,15 @@ DISCOVERY_FAULTS = [
     Mutation("version 6 without replay", ("openwop.discovery.families",), model(drop("replayDeterminism"))),
     Mutation("version 7", ("openwop.discovery.families",), model(update(version=7))),
     Mutation("a mode is advertised and refused", ("openwop.discovery.modes-run",), status("POST", "/v1/runs$", 201, 400, sent=b'["rubric"]')),
-    Mutation("a fixture is advertised and not there", ("openwop.discovery.fixtures-start",), discovered(lambda one: one["fixtures"].append("conformance-vibes"))),
+    Mutation("a fixture is advertised and not there", ("openwop.discovery.fixtures-start", "openwop.discovery.fixtures-start-fresh"), discovered(lambda one: one["fixtures"].append("conformance-vibes"))),
     Mutation("the noop fails", ("openwop.discovery.fixtures-end", "openwop.workflows.outcomes"), in_snapshots(update(status="failed"), "noop")),
     Mutation("one task more is accepted", ("openwop.discovery.limit-of-tasks",), evals(update(maxTasksPerSuite=29))),
     Mutation("the advertised number of tasks is refused", ("openwop.discovery.limit-of-tasks",), evals(update(maxTasksPerSuite=31))),
     Mutation("one byte more is accepted", ("openwop.discovery.limit-of-body",), discovered(lambda one: one["limits"].update(maxRequestBodyBytes=1000))),
     Mutation("every option is accepted", ("openwop.discovery.limits-of-options",), status("POST", "/v1/runs$", 400, 201, CREATED)),
+    Mutation("a bound of a request is one lower", ("openwop.discovery.limits-of-requests",), when("GET", r"/v1/runs/.*bufferMs=5000", lambda one: setattr(one, "status", 400))),
+    Mutation("a bound of a request is one higher", ("openwop.discovery.limits-of-requests",), status("GET", r"/v1/runs/.*timeout=61", 400, 200)),
+    Mutation("a fixture is there for some tenants alone", ("openwop.discovery.fixtures-start-fresh",), status("POST", "/v1/runs$", 201, 404, sent=b"conformance-")),
     Mutation("feedback works and is not advertised", ("openwop.discovery.unadvertised",), discovered(drop("feedback"))),
     Mutation("a snapshot is of another run", ("openwop.runs.snapshot",), in_snapshots(update(runId="run-other"))),
 ]  # fmt: skip
@@ -380,6 +391,7 @@ RUN_FAULTS = [
     Mutation("a refusal quotes the request", ("openwop.content.refusals",), when("POST", "/v1/", lambda one: setattr(one, "document", {"error": "x", "message": one.sent.decode()}), 400)),
     Mutation("a refusal shows the key", ("openwop.content.hides-the-key",), when("GET", RUN, lambda one: setattr(one, "document", {"error": "x", "message": one.key}), 404)),
     Mutation("a replay scores again", ("openwop.replay.copies",), when("GET", POLL, rescored)),
+    Mutation("a replay asks the agent again", ("openwop.replay.asks-nobody",), asked_again),
     Mutation("a replay is shorter", ("openwop.replay.copies",), shorter_fork),
     Mutation("every fork is accepted", ("openwop.replay.refusals",), status("POST", "/v1/runs/.*fork", 400, 201)),
     Mutation("a fork behind the end is 400", ("openwop.replay.refusals",), status("POST", "/v1/runs/.*fork", 422, 400)),
@@ -387,7 +399,10 @@ RUN_FAULTS = [
     Mutation("a difference with nothing is 200", ("openwop.diff.self",), status("GET", "/v1/runs/.*:diff", 400, 200)),
     Mutation("divergedAtSeq is another", ("openwop.diff.two",), document("GET", "/v1/runs/.*:diff", update(divergedAtSeq=99))),
     Mutation("a cancelled trial has no end", ("openwop.cancel.after-each-event",), without("agent.invocation.completed")),
-    Mutation("a cancel has no event", ("openwop.cancel.ends", "openwop.cancel.after-each-event"), without("run.cancelled")),
+    Mutation("a cancel has no event", ("openwop.cancel.ends", "openwop.cancel.after-each-event", "openwop.cancel.workflows"), without("run.cancelled")),
+    Mutation("a cancelled run goes on", ("openwop.cancel.ends", "openwop.cancel.after-each-event", "openwop.cancel.workflows"), in_log(late)),
+    Mutation("the log of a cancelled run changes", ("openwop.cancel.after-each-event", "openwop.cancel.workflows"), when("GET", POLL, changing)),
+    Mutation("a bulk cancel of 100 is refused", ("openwop.cancel.bulk",), when("POST", "/v1/runs:bulk", lambda one: one.sent.count(b"run-") > 99 and setattr(one, "status", 400))),
     Mutation("a second cancel is 409", ("openwop.cancel.ended",), status("POST", "/v1/runs/.*cancel", 200, 409)),
     Mutation("a cancel changes the status of a run that has ended", ("openwop.cancel.ended",), document("POST", "/v1/runs/.*cancel", update(status="cancelled"))),
     Mutation("a bulk cancel answers in another order", ("openwop.cancel.bulk",), document("POST", "/v1/runs:bulk", lambda one: one["results"].reverse())),
@@ -398,4 +413,14 @@ RUN_FAULTS = [
     Mutation("an annotation changes the log", ("openwop.annotations.add",), when("GET", POLL, changing)),
     Mutation("every annotation is accepted", ("openwop.annotations.bad",), status("POST", ANNOTATIONS, 400, 201)),
     Mutation("a fork has annotations", ("openwop.annotations.not-copied",), document("GET", ANNOTATIONS, update(annotations=[{}]))),
+]  # fmt: skip
+REPLICA_FAULTS = [  # of one address; the other one is as it should be
+    Mutation("one address has another discovery", ("openwop.replicas.discovery",), discovered(update(engineVersion=7))),
+    Mutation("one address has no judge", ("openwop.replicas.modes-run",), status("POST", "/v1/runs$", 201, 400, sent=b'["rubric"]')),
+    Mutation("one address has no fixtures", ("openwop.replicas.fixtures-start",), status("POST", "/v1/runs$", 201, 400, sent=b"conformance-")),
+    Mutation("one address has a log of its own", ("openwop.replicas.same-run",), in_log(lost)),
+    Mutation("one address cancels nothing", ("openwop.replicas.cancel",), in_snapshots(lambda one: one["status"] == "cancelled" and one.update(status="completed"))),
+    Mutation("each address has a winner", ("openwop.replicas.one-answer",), when("POST", r"/v1/runs/[^/]+/interrupts/", first_wins)),
+    Mutation("each address has Idempotency-Keys of its own", ("openwop.replicas.idempotency",), no_header("idempotency-key")),
+    Mutation("one address does not know evaluations of the other", ("openwop.replicas.evaluations",), status("GET", "/v1/evaluations/", 200, 404)),
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from assay.agenteval.planning.request import EvalLimits
 from assay.auth.keys import DEFAULT, DEPLOY
-from assay.conform.check import Host
+from assay.comparison.policy import ApprovalRules, PromotionPolicy, PromotionRules
+from assay.conform.check import Host, Keys
 from assay.conform.http_client import HttpClient
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import ToolSpec
@@ -51,6 +52,7 @@ def conform_server(address, **changes):
         "judge": first_criterion_met,
         "tools": CountingTools(),
         "seeded": True,
+        "policy": PromotionPolicy(agents={CONFORM: PromotionRules(approval=ApprovalRules())}),
         "routes": [*ROUTES, *SEAMS],
         "critic_seconds": 0.1,
         "host": EvalLimits(max_tasks=30),
@@ -59,9 +61,16 @@ def conform_server(address, **changes):
     return Server(address, **means | changes)
 
 
-def key_of(server, tenant="acme"):
-    return server.key(tenant=tenant, scopes=DEFAULT | DEPLOY)
+def keys_of(server):
+    """Keys of two tenants, one that may only read, and one of an approver."""
+    return Keys(
+        server.key(scopes=DEFAULT | DEPLOY),
+        server.key(tenant="other", scopes=DEFAULT | DEPLOY),
+        server.key(scopes={"runs:read"}),
+        server.key(scopes={"approvals:respond"}),
+    )
 
 
-def host_at(address, key, other=None):
-    return Host(HttpClient(address, rate=FAST), key, other, agent=CONFORM)
+def host_at(address, keys, *others):
+    clients = [HttpClient(one, rate=FAST) for one in (address, *others)]
+    return Host(clients[0], keys, agent=CONFORM, others=clients[1:])

@@ -20,6 +20,7 @@ from support.conform.proxy import Mutation
 
 PACKS = "/v1/host/assay/packs"
 INTERRUPT = r"/v1/runs/[^/]+/interrupts/"
+REPORT = r"/v1/host/assay/runs/[^/]+/verification"
 COMMITTED = {"status": "completed", "committed": True, "outcome": "completed"}
 REFUSED = {"error": "pack", "message": "refused"}
 
@@ -73,10 +74,17 @@ WORKFLOW_FAULTS = [
     Mutation("a critic that hangs commits", ("openwop.verify.bad-critics",), verdict_of("hang")),
     Mutation("a loop goes on behind its limit", ("openwop.verify.bound",), in_payloads("cap.breached", update(limit=1))),
     Mutation("a breached limit has no event", ("openwop.verify.bound",), without("cap.breached")),
+    Mutation("a limit of nodes is one higher", ("openwop.workflows.limits",), in_payloads("cap.breached", lambda one: one.update(limit=one["limit"] + 1))),
+    Mutation("a workflow is stopped at its last step", ("openwop.workflows.limits",), in_snapshots(update(status="failed"), "cap-breach")),
+    Mutation("a limit of 0 is accepted", ("openwop.workflows.limits",), status("POST", "/v1/runs$", 400, 201, sent=b"recursionLimit")),
+    Mutation("a pass after the last turn commits", ("openwop.verify.turns",), verdict_of("passAtTurn")),
+    Mutation("a pass at the last turn does not commit", ("openwop.verify.turns",), document("POST", VERIFY, update(status="escalated", committed=False, outcome="withheld"), sent=b"passAtTurn")),
+    Mutation("a report hides that an agent judged itself", ("openwop.verify.self",), document("GET", REPORT, lambda one: [verdict.pop("selfVerified", 0) for verdict in one["verdicts"]])),
+    Mutation("a report says of every agent that it judged itself", ("openwop.verify.self",), document("GET", REPORT, lambda one: [verdict.update(selfVerified=True) for verdict in one["verdicts"]])),
     Mutation("a verdict is about nothing", ("openwop.verify.targets",), in_events("agent.verified", drop("causationId"))),
     Mutation("a verdict has the result", ("openwop.verify.targets",), in_payloads("agent.verified", update(result=1))),
     Mutation("a verdict quotes the task", ("openwop.verify.no-content",), in_payloads("agent.verified", update(target="conform-canary-verdict"))),
-    Mutation("giving up is a success", ("openwop.verify.give-up",), document("GET", r"/v1/host/assay/runs/[^/]+/verification", update(goalSatisfied=True))),
+    Mutation("giving up is a success", ("openwop.verify.give-up",), document("GET", REPORT, update(goalSatisfied=True))),
     Mutation("a run is completed after the verdict fail", ("openwop.verify.laws",), in_payloads("agent.verified", update(verdict="fail"))),
 ]  # fmt: skip
 PROMOTION_FAULTS = [
@@ -93,6 +101,20 @@ PROMOTION_FAULTS = [
     Mutation("a refused promotion is recorded", ("openwop.promotion.refused",), renamed("authorization.decided", "deployment.promoted")),
     Mutation("a promotion without the scope is allowed", ("openwop.promotion.refused",), document("POST", PLAYED, update(allowed=True), sent=b"unauthorized")),
     Mutation("a channel has two versions", ("openwop.promotion.pinned",), document("POST", PLAYED, update(resolvedAgentVersion="9.9.9"))),
+]  # fmt: skip
+APPROVAL_FAULTS = [
+    Mutation("a refusal does not name its scope", ("openwop.auth.scopes", "openwop.promotion.approval-scope"), document("POST", "/v1/runs", drop("details"), 403)),
+    Mutation("a key that may only read creates runs", ("openwop.auth.scopes",), status("POST", "/v1/runs$", 403, 201)),
+    Mutation("a promotion that waits has happened", ("openwop.promotion.approval-pending", "openwop.promotion.approval-denied", "openwop.promotion.approval-cancelled"), document("GET", DEPLOYMENTS, lambda found: [one.update(state="active") for one in found])),
+    Mutation("a promotion is recorded before its approval", ("openwop.promotion.approval-pending",), renamed("node.suspended", "deployment.promoted")),
+    Mutation("a promotion takes any action as an answer", ("openwop.promotion.approval-pending",), status("POST", INTERRUPT, 400, 200)),
+    Mutation("an approved promotion has no event", ("openwop.promotion.approval-granted",), without("deployment.promoted")),
+    Mutation("an approved promotion does not happen", ("openwop.promotion.approval-granted",), document("GET", DEPLOYMENTS, lambda found: [one.update(state="staged") for one in found])),
+    Mutation("a second answer counts", ("openwop.promotion.approval-granted", "openwop.promotion.approval-denied", "openwop.promotion.approval-cancelled", "openwop.promotion.approval-one-winner"), status("POST", INTERRUPT, 409, 200)),
+    Mutation("a denied promotion is recorded", ("openwop.promotion.approval-denied",), renamed("approval.rejected", "deployment.promoted")),
+    Mutation("a cancelled promotion has no end", ("openwop.promotion.approval-cancelled",), without("run.cancelled")),
+    Mutation("two answers are recorded", ("openwop.promotion.approval-one-winner",), renamed("interrupt.resolved", "approval.granted")),
+    Mutation("a key that may only read approves", ("openwop.promotion.approval-scope",), status("POST", INTERRUPT, 403, 200)),
 ]  # fmt: skip
 PACK_FAULTS = [
     Mutation("every pack is good", ("openwop.packs.archives", "openwop.packs.manifests", "openwop.packs.requirements", "openwop.packs.signatures"), status("POST", PACKS, 400, 200)),

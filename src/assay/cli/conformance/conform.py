@@ -11,7 +11,7 @@ from msgspec import Struct
 from assay import settings
 from assay.cli.console.console import echo, echo_err, echo_json, echo_rows
 from assay.conform.catalog import all_checks
-from assay.conform.check import WORDS, Host, Outcome, RpcClient
+from assay.conform.check import WORDS, Host, Keys, Outcome, RpcClient
 from assay.conform.grpc.checks import grpc_checks
 from assay.conform.http_client import HttpClient
 from assay.conform.openwop.rules import rule_table
@@ -33,6 +33,9 @@ class ConformOptions(Struct, frozen=True, kw_only=True):
     url: str | None
     key: str | None = None
     other_key: str | None = None
+    reader_key: str | None = None
+    approver_key: str | None = None
+    replica: tuple[str, ...] = ()
     agent: str | None = None
     suite: str | None = None
     grpc: str | None = None
@@ -51,11 +54,13 @@ def main(options: ConformOptions) -> int:
     if options.url is None and options.grpc is None:
         raise UsageError("expected the address of a host: assay conform http://127.0.0.1:8321")
     checks = chosen(all_checks() if options.url is not None else grpc_checks(), options.only)
-    other = None if options.other_key is None else _key(options.other_key, "--other-key")
+    if options.replica and options.url is None:
+        raise UsageError("--replica: expected the first address of the host before it: assay conform URL")
+    client, *others = [_client(one, options) for one in (options.url, *options.replica)]
     host = Host(
-        None if options.url is None else HttpClient(options.url, timeout=options.timeout, rate=options.rate),
-        _key(options.key, "--key"),
-        other,
+        client,
+        _keys(options),
+        others=[one for one in others if one is not None],
         agent=options.agent,
         suite=options.suite,
         rpc=None if options.grpc is None else _grpc_client(options.grpc, options),
@@ -80,9 +85,27 @@ def main(options: ConformOptions) -> int:
         echo(report.headline)
     if trouble:
         echo_err(trouble)
+    elif report.empty:
+        echo_err("no check passed: the address may be that of another host, or the key of nobody")
     if left:
         echo_err(f"{left} evaluations and runs stay there: the host did not let them be deleted")
     return report.exit_code
+
+
+def _client(address: str | None, options: ConformOptions) -> HttpClient | None:
+    return None if address is None else HttpClient(address, timeout=options.timeout, rate=options.rate)
+
+
+def _keys(options: ConformOptions) -> Keys:
+    more = {
+        "--other-key": options.other_key,
+        "--reader-key": options.reader_key,
+        "--approver-key": options.approver_key,
+    }
+    return Keys(
+        _key(options.key, "--key"),
+        *(None if given is None else _key(given, option) for option, given in more.items()),
+    )
 
 
 def _grpc_client(address: str, options: ConformOptions) -> RpcClient:

@@ -25,6 +25,27 @@ def conform(
             help="Key of another tenant, or @FILE: checks what one tenant sees of another.", metavar="K"
         ),
     ] = None,
+    reader_key: Annotated[
+        str | None,
+        typer.Option(
+            help="Key of this tenant with the scope runs:read alone, or @FILE: checks what a key may not do.",
+            metavar="K",
+        ),
+    ] = None,
+    approver_key: Annotated[
+        str | None,
+        typer.Option(
+            help="Key of an approver of this tenant, or @FILE: answers approvals of promotions. Default: --key.",
+            metavar="K",
+        ),
+    ] = None,
+    replica: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another address of the same host: checks that all addresses show the same (repeatable).",
+            metavar="URL",
+        ),
+    ] = None,
     agent: Annotated[
         str | None,
         typer.Option(help="Id of an agent of the host, for the checks of OpenWOP.", metavar="A"),
@@ -51,7 +72,11 @@ def conform(
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="A check that could not be tried counts as failed.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="A check that could not be tried counts as failed, and a run where none passed too.",
+        ),
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the checks and stop.")] = False,
     explain: Annotated[
@@ -92,6 +117,9 @@ def conform(
                 url=url,
                 key=key,
                 other_key=other_key,
+                reader_key=reader_key,
+                approver_key=approver_key,
+                replica=tuple(replica or ()),
                 agent=agent,
                 suite=suite,
                 grpc=grpc,

@@ -19,6 +19,6 @@ Exit codes:
   0  no check failed
   1  the host does not answer
   2  wrong usage
-  3  a check failed; with --strict, also if one could not be tried
+  3  a check failed; with --strict, also if one could not be tried, or if none passed
 """,
 }

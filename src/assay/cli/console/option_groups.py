@@ -110,7 +110,7 @@ OPTION_GROUPS: dict[str, dict[str, str]] = {
         "Input": "--agent --suite --only --list --explain --shape",
         "Decide": "--strict",
         "Output": "--markdown --junit --verbose --json",
-        "Network": "--grpc --key --other-key --rate --timeout",
+        "Network": "--replica --grpc --key --other-key --reader-key --approver-key --rate --timeout",
     },
     "worker": {
         "Input": "--check-module",

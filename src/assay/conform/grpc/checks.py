@@ -94,8 +94,14 @@ def _expect_code(answer: RpcAnswer, codes: tuple[str, ...], what: str) -> None:
 
 
 def _stored(host: Host) -> Document:
-    """An evaluation of ours."""
-    return host.once("grpc stored", lambda: _result(host, simple_request("Paris over gRPC")))
+    """An evaluation of ours, which has an id."""
+
+    def make() -> Document:
+        result = _result(host, simple_request("Paris over gRPC"))
+        expect(result.get("evaluation_id"), "RunEvaluation: expected a text in evaluation_id, got none")
+        return result
+
+    return host.once("grpc stored", make)
 
 
 def _laws(host: Host) -> None:
@@ -129,6 +135,7 @@ def _foreign_is_unknown(host: Host) -> None:
     unknown = host.call("GetEvaluation", {"evaluation_id": UNKNOWN}, key=other)
     if unknown.code in DENIED:
         raise NotTried(f"--other-key: the key is refused with {unknown.code}")
+    _expect_code(unknown, MISSING, f"GetEvaluation {UNKNOWN} with another key")
     _expect_code(foreign, (unknown.code,), f"GetEvaluation {id} with another key")
     if foreign.details.replace(id, "") != unknown.details.replace(UNKNOWN, ""):
         raise Failed(f"GetEvaluation {id} with another key: the details are others than for an unknown id")

@@ -103,7 +103,12 @@ def _foreign_run(host: Host) -> None:
         found, unknown = (host.send("GET", run_path(id, rest), key=other) for id in (run, NO_RUN))
         alike(found, unknown, (run, NO_RUN), f"GET {run_path(run, rest)} with another key")
         expect(found.status != 200, f"GET {run_path(run, rest)} with another key: another tenant reads")
-    for rest, body in (("/cancel", {}), (":fork", {"mode": "replay"})):
+    writes: dict[str, Document] = {
+        "/cancel": {},
+        ":fork": {"mode": "replay"},
+        "/interrupts/gate": {"resumeValue": {}},
+    }
+    for rest, body in writes.items():
         found, unknown = (host.send("POST", run_path(id, rest), body, key=other) for id in (run, NO_RUN))
         alike(found, unknown, (run, NO_RUN), f"POST {run_path(run, rest)} with another key")
 

@@ -1,6 +1,6 @@
 """Discovery that tells the truth: what it has works, what it leaves out is refused, limits are limits."""
 
-import contextlib
+from functools import partial
 from typing import Any
 
 from assay.conform.check import (
@@ -9,12 +9,14 @@ from assay.conform.check import (
     Host,
     NotOffered,
     NotTried,
+    at_once,
     document_of,
     expect,
     expect_status,
 )
 from assay.conform.json_values import Document, is_list, is_object, object_in, same, shown
 from assay.conform.openwop.runs import (
+    any_run,
     begun,
     created,
     ran,
@@ -23,6 +25,7 @@ from assay.conform.openwop.runs import (
     start,
     store_suite,
     suite_document,
+    suite_ref,
     wait_for_rest,
     workflow_request,
 )
@@ -39,6 +42,7 @@ from assay.conform.openwop.surface import (
 
 MODES = ("golden", "rubric", "adversarial", "regression", "live-shadow")
 STATES = ("draft", "test", "staged", "active", "paused", "deprecated", "rolled-back")
+WORKERS = 8  # runs at the same time
 LARGEST_SUITE = 20_000  # tasks that a check sends
 LARGEST_BODY = 128 * 2**20
 PHASES = {3: "crossHostCausation", 4: "replayDeterminism"}
@@ -128,7 +132,7 @@ def _families(host: Host) -> None:
             )
 
 
-def _modes_run(host: Host) -> None:
+def modes_run(host: Host) -> None:
     for mode in capability(host, "agents.evalSuite").get("modes", []):
         more = {"baselineRunId": ran(host, "plain", evalModes=["golden"]).id} if mode == "regression" else {}
         run = ran(host, "judged" if mode == "rubric" else "plain", evalModes=[mode], **more)
@@ -138,20 +142,27 @@ def _modes_run(host: Host) -> None:
         expect(started.get("modes") == [mode], f"the mode {mode}: eval.started has {started.get('modes')}")
 
 
-def _fixtures_start(host: Host) -> None:
+def fixtures_start(host: Host) -> None:
     ids = fixtures(host)
-    key = None
-    with contextlib.suppress(NotTried):
-        key = host.other_key
     expect(len({*ids}) == len(ids), "fixtures: an id is there twice")
-    for id in ids:
-        answer = host.send("POST", "/v1/runs", workflow_request(id), key=key)
-        expect_status(answer, 201, f"POST /v1/runs with the fixture {id}")
-        run = created(host, document_of(answer, "POST /v1/runs"))
-        host.send("POST", run_path(run, "/cancel"), {}, key=key)
-        if key is not None:
-            host.made.pop()  # another tenant's; our key cannot delete it
-            host.send("DELETE", f"/v1/host/assay/runs/{run}", key=key)
+    at_once(partial(_start_fixture, host, None), ids, WORKERS)
+
+
+def _fixtures_start_fresh(host: Host) -> None:
+    """A tenant that has made nothing here, at least of workflows."""
+    ids, key = fixtures(host), host.other_key
+    at_once(partial(_start_fixture, host, key), ids, WORKERS)
+
+
+def _start_fixture(host: Host, key: str | None, id: str) -> None:
+    """Start a sample workflow with this key, or the main one, and clean up."""
+    answer = host.send("POST", "/v1/runs", workflow_request(id), key=key)
+    expect_status(answer, 201, f"POST /v1/runs with the fixture {id}")
+    run = str(document_of(answer, "POST /v1/runs").get("runId"))
+    shot = host.send("GET", run_path(run), key=key)
+    expect_status(shot, 200, f"GET of a run of the fixture {id}")
+    host.send("POST", run_path(run, "/cancel"), {}, key=key)
+    host.send("DELETE", f"/v1/host/assay/runs/{run}", key=key)
 
 
 def _limit_of_tasks(host: Host) -> None:
@@ -217,6 +228,32 @@ def _limits_of_options(host: Host) -> None:
             if answer.status == 201:
                 made = created(host, document_of(answer, "POST /v1/runs"))
                 host.send("POST", run_path(made, "/cancel"), {})
+
+
+def _limits_of_requests(host: Host) -> None:
+    """Each limit that the contract names, at the limit and beyond it."""
+    run, text = any_run(host).id, "x" * 256
+    rows: list[tuple[str, str, Any, int]] = [
+        ("POST", "/v1/runs", {"tags": [text] * 100}, 201),
+        ("POST", "/v1/runs", {"tags": [text] * 101}, 400),
+        ("POST", "/v1/runs", {"tags": [text + "x"]}, 400),
+        *(("GET", run_path(run, f"/events?streamMode=debug&bufferMs={n}"), None, 200) for n in (0, 5000)),
+        *(("GET", run_path(run, f"/events?streamMode=debug&bufferMs={n}"), None, 400) for n in (-1, 5001)),
+        *(("GET", run_path(run, f"/events/poll?timeout={n}"), None, 200) for n in (1, 60)),
+        *(("GET", run_path(run, f"/events/poll?timeout={n}"), None, 400) for n in (0, 61)),
+    ]
+    if advertises(host, "feedback"):
+        rating = run_path(run, "/annotations")
+        for value, status in ((1, 201), (5, 201), (0, 400), (6, 400)):
+            rows.append(("POST", rating, {"signal": {"kind": "rating", "rating": value}}, status))
+    ref = host.suite or suite_ref(host, "plain")
+    plain = request(host, ref) if host.suite else request(host, ref, evalModes=["golden"])
+    for method, path, body, status in rows:
+        answer = host.send(method, path, plain | body if path == "/v1/runs" else body)
+        expect_status(answer, status, f"{method} {path} {shown(body)}")
+        if path == "/v1/runs" and answer.status == 201:
+            made = created(host, document_of(answer, "POST /v1/runs"))
+            host.send("POST", run_path(made, "/cancel"), {})
 
 
 def _unadvertised(host: Host) -> None:
@@ -292,12 +329,14 @@ DISCOVERY_CHECKS = [
     row("discovery.same-for-all", "1.1", "Discovery is the same for all clients.", f"GET {DISCOVERY} with a key and with a wrong one.", "The document of a client without a key.", _same_for_all),
     row("discovery.mirror", "0.2", "A capability under `capabilities` is the one at the root.", f"GET {DISCOVERY}.", "Equal blocks.", _mirror),
     row("discovery.families", "1.1", "Modes, states and versions are of the protocol, and a version has what its phases need.", f"GET {DISCOVERY}.", "Known modes and states; a version from 1 to 6 with the blocks of its phases.", _families),
-    row("discovery.modes-run", "0.4", "Each advertised mode completes a real run.", "An eval run in each mode.", "Runs that complete, with that mode in eval.started.", _modes_run),
-    row("discovery.fixtures-start", "1.1", "Each advertised fixture can be started by any tenant.", "POST /v1/runs with each id, with the other key if there is one.", "201 for each.", _fixtures_start),
+    row("discovery.modes-run", "0.4", "Each advertised mode completes a real run.", "An eval run in each mode.", "Runs that complete, with that mode in eval.started.", modes_run),
+    row("discovery.fixtures-start", "1.1", "Each advertised fixture can be started.", "POST /v1/runs with each id.", "201 for each.", fixtures_start),
+    row("discovery.fixtures-start-fresh", "1.1", "Each advertised fixture can be started by a tenant that has nothing yet.", "POST /v1/runs with each id and the key of another tenant.", "201 for each.", _fixtures_start_fresh),
     row("discovery.fixtures-end", "11", "Sample workflows that wait for nobody complete.", "conformance-noop and conformance-multi-node.", "Both complete.", _noop_completes),
     row("discovery.limit-of-tasks", "3.2", "A suite of the largest advertised size is accepted, and one task more is refused.", "Suites of maxTasksPerSuite tasks, and of one more.", "201, then 400.", _limit_of_tasks),
     row("discovery.limit-of-body", "1.1", "A body of the largest advertised size is read, and one byte more is refused.", "Bodies of maxRequestBodyBytes, and of one more.", "Any status but 413, then 413.", _limit_of_body),
     row("discovery.limits-of-options", "3.1", "Options of a run are accepted to their bounds, and refused beyond.", "Runs with trials 1, 100, 0, 101 and so on.", "201 within, 400 beyond.", _limits_of_options),
+    row("discovery.limits-of-requests", "4.4", "Tags, buffers, waits and ratings are accepted to their bounds, and refused beyond.", "100 tags of 256 characters, bufferMs 5000, timeout 60 and a rating of 5, and one more of each.", "200 or 201 within, 400 beyond.", _limits_of_requests),
     row("discovery.unadvertised", "0.4", "A capability that is not advertised is refused.", "Requests for each one that discovery leaves out, and for test doubles.", "501 or 404, as for what never existed.", _unadvertised),
     row("runs.snapshot", "3.3", "A snapshot has the id of the run and a workflow.", "GET /v1/runs/{runId}.", "200 with runId and workflowId.", _echo),
 ]  # fmt: skip

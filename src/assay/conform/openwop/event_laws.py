@@ -185,6 +185,27 @@ def _scored_after(events: list[Document], status: str) -> Iterator[str]:
                 yield f"eval.scored of {shown(task)}: causationId is {cause or 'none'}, not agent.decided"
 
 
+def gated(events: list[Document], status: str) -> Iterator[str]:
+    """Nothing is merged, and no run ends as a success, while a verdict other than `pass` or an open question stands."""
+    verdict, asked = "", False
+    for event in events:
+        type, payload = str(event.get("type")), object_in(event, "payload")
+        if type == "agent.verified":
+            verdict = str(payload.get("verdict"))
+        elif type == "agent.decided":
+            verdict = ""
+        elif type == "interrupt.requested":
+            asked = True
+        elif type.startswith(("approval.", "interrupt.")) or type == "node.completed":
+            asked = False
+        elif type == "core.workflowChain.event" and payload.get("phase") == "output.harvested" and asked:
+            yield "outputs are harvested while an approval is open"
+    if status == "completed" and verdict in ("fail", "revise"):
+        yield f"the run is completed after the verdict {verdict}"
+    if status == "completed" and asked:
+        yield "the run is completed while an approval is open"
+
+
 EVENT_LAWS = [
     EventLaw("envelope", "4.1", "An event has eventId, runId, type, payload and timestamp; eventIds are different.", _envelope),
     EventLaw("sequence", "4.1", "Sequences count from 0 without gaps.", _sequence),

@@ -35,28 +35,28 @@ RECORD = {
 CHANNEL_AGENT = "core.conformance.channel-agent"
 
 
-def _path(host: Host) -> str:
+def deployments_path(host: Host) -> str:
     return f"/v1/agents/{host.agent}/deployments"
 
 
 def _records(host: Host) -> list[Any]:
-    answer = host.send("GET", _path(host))
-    expect_status(answer, 200, f"GET {_path(host)}")
+    answer = host.send("GET", deployments_path(host))
+    expect_status(answer, 200, f"GET {deployments_path(host)}")
     found = answer.document()
-    expect(is_list(found), f"GET {_path(host)}: expected a list")
+    expect(is_list(found), f"GET {deployments_path(host)}: expected a list")
     return found
 
 
-def _state(host: Host, version: str) -> str:
+def state_of(host: Host, version: str) -> str:
     return next((one["state"] for one in _records(host) if one.get("version") == version), "draft")
 
 
-def _promote(host: Host, version: str, state: str, **more: Any) -> Any:
+def promote(host: Host, version: str, state: str, **more: Any) -> Any:
     body = {"version": version, "transition": "promote", "toState": state} | more
-    return host.send("POST", _path(host), body)
+    return host.send("POST", deployments_path(host), body)
 
 
-def _tested(host: Host) -> str:
+def tested(host: Host) -> str:
     """
     A version of the agent in the state `test`.
 
@@ -68,12 +68,14 @@ def _tested(host: Host) -> str:
         if not object_in(discovery(host), "conformance"):
             raise NotTried("it would change deployments, and discovery does not say that this is a test host")
         version = f"0.{secrets.randbelow(10**6)}.0"
-        answer = _promote(host, version, "test")
+        answer = promote(host, version, "test")
         if answer.status in (401, 403):
-            raise NotTried(f"POST {_path(host)}: the key is refused with {answer.status}: deploy:promote")
+            raise NotTried(
+                f"POST {deployments_path(host)}: the key is refused with {answer.status}: deploy:promote"
+            )
         if answer.status in (400, 404):
             raise NotTried(f"the agent has no version {version}")
-        expect_status(answer, 200, f"POST {_path(host)}: draft to test")
+        expect_status(answer, 200, f"POST {deployments_path(host)}: draft to test")
         return version
 
     return host.once("tested version", make)
@@ -112,27 +114,27 @@ def _evidence(host: Host, version: str) -> dict[str, Any]:
 
 
 def _bad_evidence(host: Host) -> None:
-    version = _tested(host)
+    version = tested(host)
     evidence = _evidence(host, version)
     for name, run in evidence.items():
         what = f"a promotion with evidence that is {name}"
-        answer = _promote(host, version, "staged", **({} if run is None else {"evalRunId": run}))
+        answer = promote(host, version, "staged", **({} if run is None else {"evalRunId": run}))
         found = refused_as(answer, (400, 403) if name in ("malformed", "empty") else 403, what)
         expect(answer.status == 400 or found["error"] == "eval_gate_unmet", f"{what}: got {found['error']}")
         if answer.status == 403:
             conditions = object_in(found, "details").get("conditions")
             expect(is_list(conditions) and conditions, f"{what}: expected details.conditions")
-    expect(_state(host, version) == "test", f"the state: expected test, got {_state(host, version)}")
+    expect(state_of(host, version) == "test", f"the state: expected test, got {state_of(host, version)}")
     host.send("POST", f"/v1/runs/{evidence['in flight']}/cancel", {})
 
 
 def _foreign_evidence(host: Host) -> None:
-    version, other = _tested(host), host.other_key
+    version, other = tested(host), host.other_key
     answer = host.send("POST", "/v1/host/sample/agents/eval-run", {"modes": ["golden"]}, key=other)
     if answer.status != 200:
         raise NotTried(f"a run of another tenant could not be made: {answer.status}")
     run = str(document_of(answer, "POST …/agents/eval-run").get("runId"))
-    foreign, unknown = (_promote(host, version, "staged", evalRunId=one) for one in (run, NO_RUN))
+    foreign, unknown = (promote(host, version, "staged", evalRunId=one) for one in (run, NO_RUN))
     seen = [
         refused_as(found, 403, "a promotion with evidence of another tenant") for found in (foreign, unknown)
     ]
@@ -142,19 +144,19 @@ def _foreign_evidence(host: Host) -> None:
 
 
 def _good_evidence(host: Host) -> None:
-    version = _tested(host)
-    run = ran(host, "other", evalModes=["golden"], agentVersion=version).id
-    answer = _promote(host, version, "staged", evalRunId=run)
+    version = tested(host)
+    run = ran(host, "score-met", evalModes=["golden"], agentVersion=version).id
+    answer = promote(host, version, "staged", evalRunId=run)
     expect_status(answer, (200, 202), "a promotion with good evidence")
     if answer.status == 200:
         found = document_of(answer, "a promotion").get("state")
         expect(found == "staged", f"a promotion: expected the state staged, got {shown(found)}")
-        expect(_state(host, version) == "staged", "a promotion is not in the list of deployments")
+        expect(state_of(host, version) == "staged", "a promotion is not in the list of deployments")
     host.once("promoted", lambda: answer)
 
 
 def _steps(host: Host) -> None:
-    version = f"{_tested(host)[:-1]}9"
+    version = f"{tested(host)[:-1]}9"
     for body in (
         {"version": version, "transition": "promote", "toState": "staged"},
         {"version": version, "transition": "promote", "toState": "active"},
@@ -166,18 +168,18 @@ def _steps(host: Host) -> None:
         {"version": version, "transition": "promote", "toState": "test", "canaryPercent": 101},
         {"transition": "promote"},
     ):
-        answer = host.send("POST", _path(host), body)
+        answer = host.send("POST", deployments_path(host), body)
         refused_as(
             answer,
             (400, 403) if body.get("transition") != "promote" else 400,
             f"the transition {shown(body)}",
         )
-    expect(_state(host, version) == "draft", "a refused transition changed the state")
+    expect(state_of(host, version) == "draft", "a refused transition changed the state")
 
 
 def _list(host: Host) -> None:
     capability(host, "agents.deployment")
-    _tested(host)
+    tested(host)
     for one in _records(host):
         expect(
             {"agentId", "version", "state"} <= one.keys() <= RECORD,

@@ -1,4 +1,4 @@
-"""Fixtures and isolation, content, replay, differences, cancels and annotations of eval runs."""
+"""Fixtures and isolation, content, replay, differences and annotations of eval runs."""
 
 import secrets
 from typing import Any
@@ -14,13 +14,11 @@ from assay.conform.check import (
     refused_as,
 )
 from assay.conform.json_values import Document, object_in, objects_in, same, shown
-from assay.conform.openwop.event_laws import EVENT_LAWS
 from assay.conform.openwop.runs import (
     EvalRun,
     any_run,
     created,
     log,
-    poll,
     ran,
     request,
     start,
@@ -32,8 +30,6 @@ from assay.conform.openwop.surface import NO_RUN, capability, need_mode, row, ru
 
 CANARY = "conform-canary-"
 CONTENT_FREE = ("eval.", "agent.invocation.", "agent.verified", "provider.usage", "memory.", "deployment.")
-CLOSING = {"terminal", "brackets", "order", "tools-paired", "sequence"}
-SECONDS = 20  # that a log may take to have some events
 COUNTER = "conform:counter"
 SECRET = "sk-" + "conform0123456789abcdef0123456789"
 
@@ -194,6 +190,20 @@ def _replay_calls_nothing(host: Host) -> None:
     expect(after == before + 1, "a replay called the tool of its source")
 
 
+def _replay_asks_nobody(host: Host) -> None:
+    """The agent answers otherwise each time, so a replay that asked it would have another log."""
+    capability(host, "replay")
+    source, other = ran(host, "random", **GOLDEN), ran(host, "random", **GOLDEN, trials=1)
+    first, second = (
+        [one.get("decision") for one in run.payloads("agent.decided")] for run in (source, other)
+    )
+    if not first or same(first, second):
+        raise NotTried("the log does not show that the agent answers otherwise each time")
+    copy = _fork(host, source.id, {"mode": "replay"})
+    found = [one.get("decision") for one in copy.payloads("agent.decided")]
+    expect(same(found, first), f"a replay: agent.decided: expected {shown(first)}, got {shown(found)}")
+
+
 def _fork_refusals(host: Host) -> None:
     capability(host, "replay")
     run = any_run(host)
@@ -242,72 +252,6 @@ def _diff_of_two(host: Host) -> None:
         all(one.get("op") in ("added", "removed", "changed") for one in rows),
         "eventDiffs: op: expected added, removed or changed",
     )
-
-
-def _cancelled(host: Host, run: str) -> list[Document]:
-    """Cancel a run, and check what must come of it."""
-    path = run_path(run, "/cancel")
-    answer = host.send("POST", path, {"reason": "conform"})
-    expect_status(answer, 200, f"POST {path}")
-    found = document_of(answer, f"POST {path}")
-    expect(
-        found.get("status") in ("cancelled", "cancelling"), f"POST {path}: got {shown(found.get('status'))}"
-    )
-    shot = wait_for_end(host, run)
-    expect(shot["status"] == "cancelled", f"a cancelled run: got {shot['status']}")
-    events = log(host, run)
-    for law in (one for one in EVENT_LAWS if one.name in CLOSING):
-        for problem in law.find(events, "cancelled"):
-            raise Failed(f"a cancelled run: {problem}")
-    return events
-
-
-def _cancel(host: Host) -> None:
-    run = start(host, request(host, suite_ref(host, "slow"), evalModes=["golden"]))
-    events = _cancelled(host, run)
-    scored = [one for one in events if one.get("type") == "eval.scored"]
-    expect(not scored, "a trial that was cut off has an eval.scored")
-    again = host.send("POST", run_path(run, "/cancel"), {})
-    expect_status(again, 200, "a second cancel")
-    status = document_of(again, "a second cancel").get("status")
-    expect(status == "cancelled", f"a second cancel: expected cancelled, got {shown(status)}")
-    expect(same(log(host, run), events), "a second cancel changed the log")
-
-
-def _cancel_after_each(host: Host) -> None:
-    """Runs that are cancelled once their log has so many events."""
-    for many in (1, 2, 4, 7):
-        run = start(host, request(host, suite_ref(host, "steps"), evalModes=["golden"]))
-        for _ in range(SECONDS):
-            if poll(host, run, many - 2):  # it waits for a second
-                break
-        _cancelled(host, run)
-
-
-def _cancel_ended(host: Host) -> None:
-    run = any_run(host)
-    answer = host.send("POST", run_path(run.id, "/cancel"), {})
-    expect_status(answer, 200, "a cancel of a run that has ended")
-    status = document_of(answer, "a cancel of a run that has ended").get("status")
-    expect(status == run.snapshot["status"], f"a cancel of a run that has ended: got {shown(status)}")
-    expect(same(log(host, run.id), run.events), "a cancel of a run that has ended changed its log")
-
-
-def _bulk(host: Host) -> None:
-    run = any_run(host).id
-    answer = host.send("POST", "/v1/runs:bulk-cancel", {"runIds": [run, NO_RUN]})
-    expect_status(answer, 200, "POST /v1/runs:bulk-cancel")
-    rows = objects_in(document_of(answer, "POST /v1/runs:bulk-cancel"), "results")
-    expect(
-        [one.get("runId") for one in rows] == [run, NO_RUN], "results: expected one for each run, in order"
-    )
-    expect([one.get("ok") for one in rows] == [True, False], "results: ok: expected true for ours alone")
-    code = object_in(rows[1], "error").get("code")
-    expect(code == "not_found", f"results: an unknown run: expected not_found, got {shown(code)}")
-    for ids in ([], ["x"] * 101):
-        refused_as(
-            host.send("POST", "/v1/runs:bulk-cancel", {"runIds": ids}), 400, f"a bulk cancel of {len(ids)}"
-        )
 
 
 def _annotation(host: Host, run: str, body: Document) -> Any:
@@ -367,13 +311,10 @@ RUN_CHECKS = [
     row("content.hides-the-key", "2.1", "No answer shows the key.", "Every request of the checks so far.", "Bodies without the key.", _hides_key),
     row("replay.copies", "3.7", "A replay of an eval run copies every event.", "A fork in the mode replay.", "The same types, payloads and scorecard; ids and causes of its own.", _replay),
     row("replay.calls-nothing", "3.7", "A replay calls nothing.", "A replay between two runs with a tool that counts its calls.", "No call.", _replay_calls_nothing),
+    row("replay.asks-nobody", "3.7", "A replay does not ask the agent again.", "A replay of a run whose agent answers otherwise each time.", "The answer of its source.", _replay_asks_nobody),
     row("replay.refusals", "3.7", "A branch needs fromSeq, a replay takes no options, and fromSeq is in the log.", "Five forks that are refused.", "400; 422 behind the end.", _fork_refusals),
     row("diff.self", "9.1", "A run does not differ from itself.", "GET …:diff against itself, against nothing and against an unknown run.", "No difference; 400; 404.", _diff),
     row("diff.two", "9.1", "divergedAtSeq is the first difference.", "GET …:diff of two runs.", "The sequence of the first row.", _diff_of_two),
-    row("cancel.ends", "3.5", "A cancel ends the run with one run.cancelled; a trial that is cut off has no score.", "A cancel of a slow run, twice.", "200; one last event; closed brackets; the second changes nothing.", _cancel),
-    row("cancel.after-each-event", "3.5", "A cancel at any moment closes every bracket.", "Runs that are cancelled after 1, 2, 4 and 7 events.", "Logs that keep the laws.", _cancel_after_each),
-    row("cancel.ended", "3.5", "A cancel of a run that has ended changes nothing.", "A cancel of a completed run.", "200 with its status.", _cancel_ended),
-    row("cancel.bulk", "3.5", "A bulk cancel answers for each of up to 100 runs.", "A bulk cancel of our run and an unknown one, of none and of 101.", "Results in order; not_found; 400.", _bulk),
     row("annotations.add", "9.2", "An annotation stands beside the log, and changes neither it nor a score.", "An annotation with a secret in its note.", "201; it is listed; no secret; the same log and scorecard.", _annotate),
     row("annotations.bad", "9.2", "An annotation that says nothing is refused.", "Five annotations with wrong signals.", "400.", _bad_annotations),
     row("annotations.not-copied", "9.2", "A fork does not copy annotations.", "A replay of a run with an annotation.", "No annotation.", _not_copied),

@@ -1,25 +1,21 @@
-"""Workflows: sample workflows and what must come of them, verdicts that gate, people that answer."""
+"""Workflows: sample workflows and what must come of them, limits of nodes and turns, people that answer."""
 
-from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 from assay.conform.check import (
     Failed,
     Host,
     NotOffered,
-    NotTried,
     at_once,
     document_of,
     expect,
     expect_status,
     refused_as,
 )
-from assay.conform.http_client import Unanswered
-from assay.conform.json_values import Document, object_in, objects_in, same, shown
-from assay.conform.openwop.event_laws import EVENT_LAWS
+from assay.conform.json_values import Document, object_in, same, shown
+from assay.conform.openwop.event_laws import EVENT_LAWS, gated
 from assay.conform.openwop.runs import (
-    ENDED,
     INPUTS,
     SUSPENDED,
     log,
@@ -28,21 +24,19 @@ from assay.conform.openwop.runs import (
     wait_for_end,
     wait_for_rest,
     workflow,
+    workflow_request,
 )
 from assay.conform.openwop.surface import (
     NO_RUN,
     capability,
     fixture,
     fixtures,
-    play,
     row,
     run_path,
 )
 
-CANARY = "conform-canary-verdict"
 LAWS = {"envelope", "sequence", "causes", "terminal", "no-content", "usage"}
 SLOW = ("delay", "cancellable", "run-duration-breach")  # of the fixtures: they wait for a time
-VERIFIED = {"agentId", "target", "verdict", "criteria", "confidence", "causationHostId"}
 CHAIN = ("dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested")
 PARALLEL = 6
 
@@ -117,25 +111,36 @@ def _laws(host: Host) -> None:
             host.send("POST", run_path(str(shot["runId"]), "/cancel"), {})
 
 
-def gated(events: list[Document], status: str) -> Iterator[str]:
-    """Nothing is merged, and no run ends as a success, while a verdict other than `pass` or an open question stands."""
-    verdict, asked = "", False
-    for event in events:
-        type, payload = str(event.get("type")), object_in(event, "payload")
-        if type == "agent.verified":
-            verdict = str(payload.get("verdict"))
-        elif type == "agent.decided":
-            verdict = ""
-        elif type == "interrupt.requested":
-            asked = True
-        elif type.startswith(("approval.", "interrupt.")) or type == "node.completed":
-            asked = False
-        elif type == "core.workflowChain.event" and payload.get("phase") == "output.harvested" and asked:
-            yield "outputs are harvested while an approval is open"
-    if status == "completed" and verdict in ("fail", "revise"):
-        yield f"the run is completed after the verdict {verdict}"
-    if status == "completed" and asked:
-        yield "the run is completed while an approval is open"
+NODES = 6  # of conformance-cap-breach
+DECISIONS = 2  # of conformance-dispatch-loop
+LIMITS = (  # the option, its fixture, how many executions or turns that takes, and the code and the kind of a breach
+    ("recursionLimit", "cap-breach", NODES, "recursion_limit_exceeded", "node-executions"),
+    ("maxLoopIterations", "dispatch-loop", DECISIONS, "loop_limit_exceeded", "loop-iterations"),
+)
+
+
+def _limits(host: Host) -> None:
+    """A workflow of N steps completes with the limit N, and is stopped at step N with the limit N - 1."""
+    there = [one for one in LIMITS if f"conformance-{one[1]}" in fixtures(host)]
+    if not there:
+        raise NotOffered("discovery advertises no fixture with a known number of steps")
+    for option, name, needed, code, kind in there:
+        for limit in range(1, needed + 1):
+            what = f"the fixture {name} with {option} {limit}"
+            shot, events = _rested(host, name, None, **{option: limit})
+            error, breaches = object_in(shot, "error").get("code"), payloads(events, "cap.breached")
+            if limit == needed:
+                expect(
+                    shot["status"] == "completed", f"{what}: expected completed, got {shot['status']} {error}"
+                )
+                expect(not breaches, f"{what}: cap.breached")
+                continue
+            expect(error == code, f"{what}: expected {code}, got {shot['status']} {shown(error)}")
+            found = [(one.get("kind"), one.get("limit"), one.get("observed")) for one in breaches]
+            expect(found == [(kind, limit, limit + 1)], f"{what}: cap.breached: got {shown(found)}")
+        for wrong in (0, -1, 1.5, "3", True):
+            body = workflow_request(f"conformance-{name}") | {"configurable": {option: wrong}}
+            refused_as(host.send("POST", "/v1/runs", body), 400, f"{option} {shown(wrong)}")
 
 
 def _approval(host: Host) -> None:
@@ -264,119 +269,10 @@ def _definition(host: Host) -> None:
     refused_as(host.send("GET", "/v1/workflows/nothing"), 404, "GET of an unknown workflow")
 
 
-def _verified(host: Host, verdict: str, **more: Any) -> Document:
-    """What a verifier loop of the host came to, with a critic that does this."""
-    capability(host, "multiAgent.executionModel.verifier")
-    body = {"simulateVerdict": verdict, "task": {"text": CANARY}} | more
-    return host.once(f"verdict {verdict} {more}", lambda: play(host, "/agents/verify-run", body))
-
-
-def _success(found: Document) -> bool:
-    return (
-        found.get("status") == "completed"
-        or found.get("outcome") == "completed"
-        or found.get("committed") is True
-    )
-
-
-def _gates(host: Host) -> None:
-    if capability(host, "multiAgent.executionModel.verifier").get("gating") is not True:
-        raise NotOffered("discovery does not advertise verifier.gating")
-    expect(_success(_verified(host, "pass")), "the verdict pass: expected a commit")
-    for verdict in ("fail", "revise"):
-        found = _verified(host, verdict)
-        expect(not _success(found), f"the verdict {verdict}: the result is committed")
-        seen = [one.get("verdict") for one in objects_in(found, "events")]
-        expect(verdict in seen, f"the verdict {verdict}: events have {seen}")
-
-
-def _bad_critics(host: Host) -> None:
-    for critic in ("crash", "garbage", "hang"):
-        try:
-            found = _verified(host, critic)
-        except Unanswered:
-            raise NotTried("the time limit of a critic is longer than that of a request: --timeout") from None
-        expect(not _success(found), f"a critic that does {critic}: the result is committed")
-
-
-def _log_of(host: Host, verdict: str) -> tuple[Document, list[Document]]:
-    run = _verified(host, verdict).get("runId")
-    if not isinstance(run, str):
-        raise NotTried("the test-only route does not say which run it made")
-    shot = snapshot(host, run)
-    return shot, log(host, run, status=shot["status"])
-
-
-def _bound(host: Host) -> None:
-    """An actor that must always revise stops at the limit of turns."""
-    shot, events = _log_of(host, "revise")
-    found = payloads(events, "cap.breached")
-    expect(found, "a loop without an end: expected cap.breached")
-    cap = found[-1]
-    expect(cap.get("kind") == "loop-iterations", f"cap.breached: kind: got {shown(cap.get('kind'))}")
-    limit, observed = cap.get("limit", 0), cap.get("observed", 0)
-    expect(observed == limit + 1, f"cap.breached: observed: expected {limit + 1}, got {observed}")
-    many = len(payloads(events, "agent.verified"))
-    expect(many == limit, f"a limit of {limit} turns: expected as many verdicts, got {many}")
-    code = object_in(shot, "error").get("code")
-    expect(code == "loop_limit_exceeded", f"the run: expected loop_limit_exceeded, got {shown(code)}")
-
-
-def _targets(host: Host) -> None:
-    """A verdict shows whether an agent judged itself: its target is an event, a call or a run with an agent."""
-    _, events = _log_of(host, "pass")
-    ids = {one.get("eventId"): one for one in events}
-    for event in (one for one in events if one.get("type") == "agent.verified"):
-        payload = object_in(event, "payload")
-        more = payload.keys() - VERIFIED
-        expect(not more, f"agent.verified has the members {sorted(more)}")
-        expect(payload.get("verdict") in ("pass", "fail", "revise"), "agent.verified: verdict is another")
-        target = ids.get(event.get("causationId"))
-        expect(target is not None, "agent.verified: causationId is not the event that it is about")
-        if payload.get("target") in ids:
-            actor = object_in(ids[payload["target"]], "payload").get("agentId")
-            expect(isinstance(actor, str), "agent.verified: its target has no agentId to compare with")
-
-
-def _no_content(host: Host) -> None:
-    for verdict in ("pass", "fail"):
-        found = _verified(host, verdict)
-        expect(CANARY not in shown(found.get("events"), None), "a verdict has content of the task")
-        _, events = _log_of(host, verdict)
-        for one in payloads(events, "agent.verified"):
-            expect(CANARY not in shown(one, None), "agent.verified has content of the task")
-
-
-def _iterations(host: Host) -> None:
-    for verdict in ("pass", "revise"):
-        _, events = _log_of(host, verdict)
-        found = [one.get("iteration") for one in payloads(events, "runOrchestrator.decided")]
-        expect(found == list(range(1, len(found) + 1)), f"iterations: expected 1, 2, …; got {found}")
-
-
-def _give_up(host: Host) -> None:
-    found = _verified(host, "fail", onFail="give-up")
-    expect(found.get("committed") is not True, "an agent that gives up: the result is committed")
-    run = found.get("runId")
-    answer = host.send("GET", f"/v1/host/assay/runs/{run}/verification")
-    if answer.status == 200:
-        goal = document_of(answer, "the report of a verification").get("goalSatisfied")
-        expect(goal is False, f"an agent that gives up: goalSatisfied: expected false, got {shown(goal)}")
-
-
-def _laws_of_verdicts(host: Host) -> None:
-    for verdict in ("pass", "fail", "revise"):
-        shot, events = _log_of(host, verdict)
-        problems = [*gated(events, str(shot["status"]))]
-        for law in (one for one in EVENT_LAWS if one.name in LAWS | {"brackets"}):
-            if law.name != "terminal" or shot["status"] in ENDED:
-                problems += islice(law.find(events, str(shot["status"])), 1)
-        expect(not problems, f"the verdict {verdict}: {'; '.join(problems[:3])}")
-
-
 WORKFLOW_CHECKS = [
     row("workflows.outcomes", "11", "Sample workflows end as their definitions say.", "noop, multi-node, identity, failure, cap-breach and run-duration-breach.", "Their statuses, errors and variables.", _outcomes),
     row("workflows.laws", "4.2", "Every workflow that can be started keeps the laws of events, and a verdict or an approval gates it.", "Each advertised fixture, to its end or to a question.", "Logs that keep the laws.", _laws),
+    row("workflows.limits", "8.2", "A limit of nodes or turns is the limit: what needs N completes with N, and is stopped with less.", f"A workflow of {NODES} nodes with recursionLimit 1 to {NODES}, and one of {DECISIONS} decisions with maxLoopIterations 1 to {DECISIONS}; limits that are none.", "completed with the last, and a breach with limit and observed with each other; 400.", _limits),
     row("workflows.definition", "1.3", "A definition can be read.", "GET /v1/workflows/{workflowId}.", "200 with the required members; 404.", _definition),
     row("workflows.approval", "11", "A run waits for a person, and goes on after a good answer alone.", "conformance-approval; answers to another node, with another action, and accept.", "waiting-approval, 404, 400 or 422, completed.", _approval),
     row("workflows.one-answer", "3.6", "Of answers at the same time one counts.", f"accept {PARALLEL} times at once.", "One 200.", _one_answer),
@@ -385,12 +281,4 @@ WORKFLOW_CHECKS = [
     row("workflows.escalation", "13.6", "A decision below the floor waits for an approval, and dispatches nothing.", "conformance-multi-agent-confidence-escalation.", "waiting-approval, one confidence-escalated, no hand-off.", _escalation),
     row("workflows.held", "13.2", "A decision of an unsure supervisor is not recorded before its approval.", "conformance-orchestrator-low-confidence.", "waiting-approval, node.suspended, no decision.", _held),
     row("workflows.ancestry", "13.8", "A child knows its parent.", "GET …/ancestry of a parent and of its child.", "null and the parent; 404 if it is not advertised.", _ancestry),
-    row("verify.gates", "8.2", "pass commits; fail and revise never do.", "A verifier loop with each verdict.", "A commit after pass alone.", _gates),
-    row("verify.bad-critics", "8.2", "A critic that crashes, hangs or answers with something else counts as fail.", "A verifier loop with such critics.", "No commit.", _bad_critics),
-    row("verify.bound", "8.2", "A loop stops at its limit of turns.", "A verifier loop whose critic always says revise.", "As many verdicts as the limit, cap.breached, loop_limit_exceeded.", _bound),
-    row("verify.targets", "8.1", "A verdict has a target whose agent can be compared with the critic.", "The log of a verified run.", "agent.verified with known members, about an event with an agent.", _targets),
-    row("verify.no-content", "8.1", "A verdict has no content.", "A task with a canary.", "Events without it.", _no_content),
-    row("verify.iterations", "13.10", "Turns of a verifier loop count from 1 without gaps.", "The logs of verified runs.", "1, 2, ….", _iterations),
-    row("verify.give-up", "8.5", "An agent that gives up did not reach its goal.", "A verifier loop that gives up.", "No commit; goalSatisfied false.", _give_up),
-    row("verify.laws", "8.2", "Logs of verified runs keep the laws of events, and the verdict gates.", "The logs of three verdicts.", "Logs that keep the laws.", _laws_of_verdicts),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ again, so that a new step is a new line.
     $ proto                     the messages of gRPC
     $ help                      the help of every verb
     $ names                     the public names of the library, with their signatures
+    $ public FACE               what other programs depend on: a function of tests/golden/public_face.py
 """
 
 import functools
@@ -33,6 +34,7 @@ import msgspec
 import assay
 from assay.cli.console.console import WIDEST, columns_of
 from assay.cli.main import SECTIONS
+from golden.public_face import FACES
 from golden.volatile import Normaliser
 from support.commands.command import PROGRESS
 from support.waiting import wait_until
@@ -155,6 +157,9 @@ class Session:
 
     def _names(self):
         return "".join(f"  {name}{signature(getattr(assay, name))}\n" for name in assay.__all__)
+
+    def _public(self, face):
+        return "".join(f"  {line}\n" for line in FACES[face]())
 
 
 def indent(mark, text):

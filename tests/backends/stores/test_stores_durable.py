@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -271,6 +273,21 @@ async def test_the_migrations_make_the_tables_the_code_knows(empty_address):
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
 
 
+DIGESTS_OF_THE_BASELINE = {
+    "r0001_postgresql.sql": "9cb6b1a8b393a7e3",
+    "r0001_sqlite.sql": "8d75c483141ae547",
+}
+
+
+def test_the_baseline_is_the_schema_of_the_release():
+    """A database of 0.1.0 exists somewhere: another schema is a migration after the baseline."""
+    versions = migrate.SCRIPTS / "versions"
+    digests = {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in versions.glob("*.sql")
+    }
+    assert digests == DIGESTS_OF_THE_BASELINE
+
+
 def schema_of(engine):
     """All that a database knows of its tables."""
     with engine.connect() as connection:
@@ -307,9 +324,7 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(empty_address,
         await store.commit(OPENED)
         await store.commit(STEP)
     scripts = tmp_path / "newer"
-    (scripts / "versions").mkdir(parents=True)
-    for script in ("env.py", "versions/r0001_initial.py"):
-        (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
+    shutil.copytree(migrate.SCRIPTS, scripts, dirs_exist_ok=True)
     (scripts / "versions" / "r0002_next.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0002', '0001'\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"

@@ -1,12 +1,16 @@
-"""The baseline: the tables of this version. Until a release it is edited, and no other follows it (ADR-0130)."""
+"""The baseline: the tables of assay 0.1.0 (ADR-0130). It is not edited: a change is a migration after it."""
+
+from pathlib import Path
 
 from alembic import op
-
-from assay.backends.stores.sql.tables import create_all
 
 revision = "0001"
 down_revision = None
 
 
 def upgrade() -> None:
-    create_all(op.get_bind())
+    connection = op.get_bind()
+    text = Path(__file__).with_name(f"r0001_{connection.dialect.name}.sql").read_text("utf-8")
+    for statement in text.partition("\n")[2].split(";\n"):
+        if statement:
+            connection.exec_driver_sql(" ".join(statement.split()))  # on one line, as the tables of the code

@@ -204,8 +204,8 @@ def test_trials_are_independent_and_an_agent_cannot_change_what_was_said():
             run = await hosted.run(suite(FIXED), trials=3)
             return run, await hosted.results(run)
 
-    run, results = asyncio.run(run())
-    assert run.status == "completed"
+    ended, results = asyncio.run(run())
+    assert ended.status == "completed"
     assert [len(one["metadata"]["turns"]) for one in evidence(results)] == [6, 6, 6]
     assert {one["metadata"]["turns"][0]["content"] for one in evidence(results)} == {"hello"}
 
@@ -491,7 +491,7 @@ def test_the_cost_limit_counts_the_simulated_user():
     class Dear(Judges):
         """Each answer costs a dollar."""
 
-        def model(self, provider_config, model_config):
+        def model(self, provider_config, model_config):  # pyright: ignore[reportIncompatibleMethodOverride]
             model, ask = super().model(provider_config, model_config)
 
             class Priced:
@@ -515,9 +515,9 @@ def test_the_cost_limit_counts_the_simulated_user():
             run = await hosted.run(document, max_cost=1.5)
             return run, await hosted.service.summary(run)
 
-    run, summary = asyncio.run(run())
-    assert (run.status, summary) == ("failed", None)
-    assert "cost" in run.metadata["error"]
+    ended, summary = asyncio.run(run())
+    assert (ended.status, summary) == ("failed", None)
+    assert "cost" in ended.metadata["error"]
 
 
 def _with(dependencies, services):

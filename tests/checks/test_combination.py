@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from inspect import isawaitable
 
 import pytest
 from hypothesis import given
@@ -48,7 +49,8 @@ async def _ask(arguments, document, services):
     bound = bind(Check(**arguments), STANDARD, "checks[0]", services)
     prepared = prepare(bound, document, services)
     try:
-        answer = await call(prepared, services)
+        answer = call(prepared, services)
+        answer = await answer if isawaitable(answer) else answer
     except Fault as fault:
         answer = fault
     return fits(to_result(prepared, answer, services, ResultOptions()))
@@ -149,7 +151,7 @@ def test_a_combination_that_makes_no_sense_is_refused(check, place, message):
 
 def test_secrets_of_parts_are_not_shown():
     secret = {"provider_config": {"api_key": "sk-hidden"}}
-    judge = {**JUDGE, "arguments": {**JUDGE["arguments"], **secret}}
+    judge = JUDGE | {"arguments": dict(JUDGE["arguments"]) | secret}
     bound = bind(Check(**combination(judge)), STANDARD, "checks[0]")
     assert "sk-hidden" not in str(bound.displayed_literals)
     with pytest.raises(InvalidRequest, match="expected no secret"):

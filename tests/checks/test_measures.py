@@ -32,9 +32,7 @@ sentence = st.lists(st.sampled_from(["a", "the", "cat", "Cat.", "dog", "sat", "o
 
 def made(type, **arguments):
     """The check with these arguments; the texts are values of paths, so that none is taken for a path."""
-    paths = {
-        name: f"$.{name}" for name, value in arguments.items() if name in ("text", "expected", "references")
-    }
+    paths = {name: f"$.{name}" for name in arguments if name in ("text", "expected", "references")}
     bound = bind(Check(type=type, arguments={**arguments, **paths}), STANDARD, "checks[0]")
     return bound, {name: arguments[name] for name in paths}
 

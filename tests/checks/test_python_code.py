@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from inspect import isawaitable
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ async def _ask(code, services):
     bound = bind(Check(type="python_code", arguments={"code": code}), STANDARD, "checks[0]", services)
     prepared = prepare(bound, CASE, services)
     try:
-        answer = await call(prepared, services)
+        answer = call(prepared, services)
+        answer = await answer if isawaitable(answer) else answer
     except Fault as fault:
         answer = fault
     return to_result(prepared, answer, services, ResultOptions())

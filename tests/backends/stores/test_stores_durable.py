@@ -386,8 +386,8 @@ async def test_a_database_that_stays_away_is_a_clear_error(postgres_address):
         with server().away(postgres_address):
             verbs = (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9))
             for outcome in await asyncio.gather(*verbs, return_exceptions=True):
-                with pytest.raises(EnvironmentFailure, match="the database does not answer"):
-                    raise outcome
+                assert isinstance(outcome, EnvironmentFailure)
+                assert "the database does not answer" in str(outcome)
         await store.commit(STEP)
         assert (await store.run("r")).events == 1
 

@@ -524,14 +524,14 @@ def test_text_for_markdown_stays_text(text):
         if read is None:
             assert not shown
             continue
-        kinds = {child.type for child in read.children} - {
+        kinds = {child.type for child in read.children or ()} - {
             "text",
             "text_special",
             "strong_open",
             "strong_close",
         }
         assert kinds == set(), (plain(text), kinds)
-        found = "".join(child.content for child in read.children).replace("\u200b", "")
+        found = "".join(child.content for child in read.children or ()).replace("\u200b", "")
         assert " ".join(found.removeprefix("x" * frame.startswith(">")).split()) == shown
 
 

@@ -39,7 +39,7 @@ SUITE = suite_of(*(golden(id, id.upper(), id) for id in "abc"), modes=["golden"]
 
 def verbs():
     """Every verb with --json, by its words."""
-    root = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
+    root = typer.main.get_command(app)
 
     def walk(command, words, context):
         if not hasattr(command, "list_commands"):

@@ -43,7 +43,7 @@ class Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, *_):
+    def log_message(self, format, *args):
         pass
 
 

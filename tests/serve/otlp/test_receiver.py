@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from functools import reduce
 
 import msgspec
 import pytest
@@ -269,9 +270,7 @@ def test_hostile_traces_are_scored_and_harm_no_other(host):
 
 
 WRONG = span("00" * 16, "02")
-DEEP = {"stringValue": "x"}
-for _ in range(80):
-    DEEP = {"arrayValue": {"values": [DEEP]}}
+DEEP = reduce(lambda value, _: {"arrayValue": {"values": [value]}}, range(80), {"stringValue": "x"})
 
 
 @pytest.mark.parametrize("form", ["json", "protobuf"])

@@ -106,7 +106,7 @@ def test_a_refusal_over_grpc_is_made_in_a_thread_and_bounded(server, made, name)
     if name == "cases":
         request = request_of(cases={"id": "", "input": 1})
     elif name == "outputs without cases":
-        request = {**request, "outputs": [{"id": "", "value": 1}] * MANY}
+        request = dict(request) | {"outputs": [{"id": "", "value": 1}] * MANY}
     with connect(server) as client:
         _, details = refusal_of(client.RunEvaluation, message_of(request))
     check_bounds(server, made)

@@ -74,6 +74,7 @@ class SignIn:
         cookie = _COOKIE.fullmatch(cookies.get(cookie_name(state), "")) if _DERIVED.fullmatch(state) else None
         if cookie is None or not hmac.compare_digest(_derive(cookie["secret"], "state"), state):
             raise SignInRefused("expired", "no sign-in of this browser has this state")
+        chosen = _tenant_of(cookie["tenant"] or "")
         document = await self._provider.document()
         issuer = answer.get("iss", None if document.authorization_response_iss_parameter_supported else "")
         if issuer not in ("", document.issuer):
@@ -87,7 +88,6 @@ class SignIn:
         async with self._turns:
             verifier, nonce = _derive(cookie["secret"], "verifier"), _derive(cookie["secret"], "nonce")
             claims = await self._provider.redeem(code, verifier=verifier, nonce=nonce)
-        chosen = base64.urlsafe_b64decode(f"{cookie['tenant']}==").decode() if cookie["tenant"] else ""
         principal = principal_of(claims, self.settings, chosen)
         life = timedelta(hours=self.settings.session_hours)
         created = await page_sessions.create_code(
@@ -123,6 +123,14 @@ def browser_of(cookie: str) -> str:
 def _derive(secret: str, name: str) -> str:
     """A value that belongs to the secret and does not reveal it."""
     return _encoded(hmac.digest(secret.encode(), name.encode(), "sha256"))
+
+
+def _tenant_of(part: str) -> str:
+    """The tenant in a cookie, which a browser may have changed; "": the person has chosen none."""
+    try:
+        return base64.urlsafe_b64decode(f"{part}==").decode()
+    except ValueError:
+        raise SignInRefused("expired", "the cookie names no tenant") from None
 
 
 def _encoded(data: bytes) -> str:

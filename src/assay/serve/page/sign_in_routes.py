@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -19,7 +20,7 @@ DONE, FAILED = "signed-in", "sign-in"  # addresses of the page, in the fragment
 SECURE = "__Host-"  # browsers take a cookie of this name from this host alone, over TLS
 MAX_COOKIES = 16
 BROWSER = ("expired", "denied")  # problems that a browser makes: anybody could fill the log with them
-_OURS = re.compile(rf"(?:{SECURE})?({COOKIE}[A-Za-z0-9_-]{{16}})=([A-Za-z0-9_.-]+)")
+_NAME = re.compile(rf"{COOKIE}[A-Za-z0-9_-]{{16}}")
 
 
 class SignInProvider(Struct, frozen=True):
@@ -57,13 +58,31 @@ class SignInState:
         """The secrets that the browser has of sign-ins that it began, with the names of their cookies."""
         if self.offered is None:
             return {}
-        return {browser_of(value): name for name, value in cookies_of(call).items()}
+        return {browser_of(value): name for name, value in self.cookies(call).items()}
+
+    def cookies(self, call: HttpRequest) -> dict[str, str]:
+        """
+        The cookies of sign-ins, by their names without a prefix.
+
+        Over TLS only those with the prefix count: any other host of the same domain can plant the others, and sign the
+        person in as somebody else.
+        """
+        pairs = (pair.strip(" ").partition("=") for pair in (call.header(b"cookie") or "").split(";"))
+        ours = (
+            (name.removeprefix(self._prefix), value)
+            for name, _, value in pairs
+            if name.startswith(self._prefix) and _NAME.fullmatch(name.removeprefix(self._prefix))
+        )
+        return dict(islice(ours, MAX_COOKIES))
+
+    @property
+    def _prefix(self) -> str:
+        return SECURE if self.sign_in.settings.page.startswith("https:") else ""
 
     def cookie(self, name: str, value: str, seconds: int) -> tuple[bytes, bytes]:
         """A header that sets a cookie for this host, out of reach of scripts; 0 seconds: it removes the cookie."""
-        tls = self.sign_in.settings.page.startswith("https:")
-        prefix, more = (SECURE, "; Secure") if tls else ("", "")
-        text = f"{prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{more}"
+        more = "; Secure" if self._prefix else ""
+        text = f"{self._prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{more}"
         return b"set-cookie", text.encode("ascii")
 
     def to_page(
@@ -98,7 +117,7 @@ async def begin_sign_in(call: HttpRequest) -> Response:
 async def finish_sign_in(call: HttpRequest) -> Response:
     """The browser is back from the provider. Whatever has happened, it goes on to the page, and to nowhere else."""
     state = call.server.resource(SignInState)
-    sign_in, params, cookies = state.sign_in, _parameters(call), cookies_of(call)
+    sign_in, params, cookies = state.sign_in, _parameters(call), state.cookies(call)
     name = cookie_name(params.get("state", ""))
     over = (state.cookie(name, "", 0),) if name in cookies else ()
     try:
@@ -121,11 +140,6 @@ async def end_at_provider(sign_in: SignIn) -> str:
     except (Unavailable, EnvironmentFailure) as away:
         log.warning("sign-out: %s", away)
         return ""
-
-
-def cookies_of(call: HttpRequest) -> dict[str, str]:
-    """The cookies of sign-ins, by their names without a prefix."""
-    return dict(_OURS.findall(call.header(b"cookie") or "")[:MAX_COOKIES])
 
 
 def _parameters(call: HttpRequest) -> dict[str, str]:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import assay
 from assay import batch
+from assay.api import cases_from_rows
 from assay.errors import InvalidRequest, UsageError
+from assay.inputs.places import places_of
+from support.scored_rows import expected_rows, rows_of
 
 MAP = {"input": "question", "output": "answer"}
 
@@ -41,7 +43,6 @@ ROWS = st.lists(
     min_size=1,
     max_size=8,
 )
-COLUMNS = ("status", "passed", "score", "reason", "error_type", "error_message")
 
 
 def table_of(rows):
@@ -53,30 +54,42 @@ def table_of(rows):
     )
 
 
-def rows_of(results):
-    return [
-        (row["id"], row["status"], label, *(check[name] for name in COLUMNS))
-        for row in results.to_pylist()
-        for label, check in row["checks"].items()
-    ]
+QUICK = [
+    *CHECKS[:3],
+    {"threshold": {"value": "$.output.value", "min_value": 1}},
+    {"exact_match": "a"},
+    {"f1": "a"},
+]
 
 
-def expected_rows(table, checks):
-    result = assay.evaluate_sync(table, checks=checks, map=MAP)
-    statuses = {one.execution_context.test_case["id"]: one.status for one in result.results}
-    frame = result.to_pandas().astype(object)
-    frame = frame.where(frame.notna(), None)
-    return [
-        (row["test_case_id"], statuses[row["test_case_id"]], *(row[name] for name in COLUMNS))
-        for _, row in frame.iterrows()
-    ]
-
-
-@given(ROWS)
-def test_each_row_has_the_result_of_evaluate(rows):
+@given(ROWS, st.sampled_from([CHECKS, QUICK, QUICK[:1]]))
+def test_each_row_has_the_result_of_evaluate(rows, checks):
+    """With checks that wait, with a function of the user, and with compiled ones."""
     table = table_of(rows)
-    found = batch.scorer(CHECKS, columns=MAP)(table)
-    assert [(id, status, *row) for id, status, _, *row in rows_of(found)] == expected_rows(table, CHECKS)
+    found = batch.scorer(checks, columns=MAP)(table)
+    assert rows_of(found) == expected_rows(table, checks, MAP)
+
+
+def test_an_error_of_the_agent_is_in_the_reason():
+    """A compiled check fails with an output that has no value."""
+    failed = {"value": None, "metadata": {"outcome": "failed", "error": "no answer came"}}
+    rows = [{"test_case": {"id": "x", "input": "q"}, "output": failed}]
+    check = {"type": "exact_match", "arguments": {"actual": "$.test_case.input", "expected": "a"}}
+    found = batch.scorer([check])(pyarrow.Table.from_pylist(rows)).to_pylist()
+    assert found[0]["checks"]["exact_match"]["reason"].startswith("the agent failed: no answer came")
+
+
+def test_the_places_of_columns_are_found_once(monkeypatch):
+    """Not for each row: it takes as long as scoring."""
+    calls = []
+    monkeypatch.setattr(
+        cases_from_rows, "places_of", lambda *given, **named: calls.append(1) or places_of(*given, **named)
+    )
+    batch.scorer(QUICK, columns={"output": "answer"})(table_of(ROWS_OF_KINDS))
+    few = len(calls)
+    rows = [dict(row, question=f"q{at}") for at, row in enumerate(ROWS_OF_KINDS * 20)]
+    batch.scorer(QUICK, columns={"output": "answer"})(table_of(rows))
+    assert len(calls) == 2 * few
 
 
 ROWS_OF_KINDS = [

@@ -39,11 +39,12 @@ class RowReader:
         self._columns, self._place = columns, place
         self._names, self._is_frame = dict.fromkeys(names or ()), names is not None
         self._mapping: ColumnMap | None = None
+        self._is_nested = False  # whether a column is a member of an object
         check_targets(columns, "map: ")
         # a frame has rows, unless a column holds whole test cases
         self._has_rows = bool(columns) or (names is not None and "test_case" not in names)
         if names is not None and self._has_rows:
-            self._mapping = self._find(names, "typed")
+            self._find(names, "typed")
 
     @property
     def table(self) -> dict[str, Place]:
@@ -51,7 +52,9 @@ class RowReader:
         return {} if self._mapping is None else places_of(self._names, self._mapping, nested=self._is_frame)
 
     def _find(self, names: tuple[str, ...], kind: RowKind) -> ColumnMap:
-        return find_columns(names, self._columns, self._part, self._place, kind=kind)
+        self._mapping = found = find_columns(names, self._columns, self._part, self._place, kind=kind)
+        self._is_nested = any("." in column for column in found.columns.values())
+        return found
 
     def read(self, row: Cells | Any, at: int) -> dict[str, Any]:
         here = f"{self._place}[{at}]"
@@ -61,17 +64,16 @@ class RowReader:
             raise InvalidRequest(Problem(here, message))
         if not self._has_rows and not is_row(given, self._part):
             return given
-        if self._mapping is None:
-            self._mapping = self._find(tuple(map(str, given)), "json")
+        mapping = self._mapping or self._find(tuple(map(str, given)), "json")
         if not isinstance(row, Cells):
             row = read_cells(given, nulls=True)
             self._names.update(dict.fromkeys(map(str, given)))
             for target in ("input", "output"):  # one that is missing, such as NaN, is null as in a data frame
-                if (column := self._mapping.columns.get(target)) in given:
+                if (column := mapping.columns.get(target)) in given:
                     row.row.setdefault(str(column), None)
-        if any("." in column for column in self._mapping.columns.values()):
+        if self._is_nested:
             row = row._replace(row=deepcopy(row.row))
-        document, problems = self._mapping.apply(row, at + 1)
+        document, problems = mapping.apply(row, at + 1)
         if problems:
             raise InvalidRequest([Problem(f"{here}.{one.place}", one.message) for one in problems])
         return document

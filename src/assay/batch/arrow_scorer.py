@@ -17,7 +17,7 @@ from msgspec import Struct
 from assay.api.arguments import check_arguments
 from assay.api.cases_from_rows import RowReader, check_map
 from assay.api.evaluate import context_at, with_one_input
-from assay.api.evaluation import Checks, execution_options, with_functions, with_short_forms
+from assay.api.evaluation import Checks, execution_options, gc_paused, with_functions, with_short_forms
 from assay.backends.provider_config import ProviderPolicy
 from assay.batch.result_columns import BatchLayout, ResultColumns, arrow_schema
 from assay.checks.runner import ResultOptions
@@ -29,15 +29,14 @@ from assay.fep.planning.plan import Plan
 from assay.fep.planning.request import plan_of
 from assay.fep.planning.scorer import ScoredCase
 from assay.host import parts
-from assay.inputs.context import Context
+from assay.inputs.context import Context, usual_context
 from assay.inputs.frames import columns_of, is_frame, rows_of
 from assay.inputs.input_digests import InputDigests
-from assay.protocol.json_types import kind_of
+from assay.protocol.json_types import is_object, kind_of
 from assay.results.slices import read_dimension
 from assay.results.tally import Tally
 from assay.settings import Settings, load
 
-_decode = msgspec.json.Decoder().decode
 PLACE = "contexts"
 NO_ID = (
     "expected a column `id`, because a batch does not know the numbers of its rows; name one with"
@@ -108,7 +107,7 @@ class ArrowScorer:
         self._settings = msgspec.structs.replace(load(), limits=options.limits)
         self._execution = execution_options(
             self._settings, options.concurrency, options.timeout, None, fail_fast=False, skip_rest=False
-        )
+        )._replace(deferred=True)
         self._plan = _plan(options, self._settings, self._execution)
         shared = self._plan.shared
         assert shared is not None
@@ -171,12 +170,13 @@ class ArrowScorer:
             with self._lock:
                 self._run(execution, scored)
         else:
-            self._run(execution, scored)
+            with gc_paused():  # a batch makes many objects and few cycles
+                self._run(execution, scored)
         columns = ResultColumns(self._layout, [one.in_table(rows.table) for one in self._layout.dimensions])
         cases = iter(scored)
         for problems in rows.problems:
             if problems is None:
-                columns.add_result(_decode(next(cases).line))
+                columns.add_case(next(cases))
             else:
                 columns.add_problems(problems)
         return columns.record_batch(self.schema)
@@ -231,7 +231,7 @@ class _Rows:
         self._rows, self._settings, self._skip = rows, settings, options.skip_bad_rows
         self._reader = RowReader("context", options.columns or {}, PLACE, names)
         self.problems: list[Sequence[Problem] | None] = []
-        self._has_ids = "id" in (options.columns or {})
+        self._is_sure_of_ids = "id" in (options.columns or {})
         if names is not None:
             self._require_id()
 
@@ -242,9 +242,18 @@ class _Rows:
 
     def _require_id(self) -> None:
         """Refuse rows without ids. Whole contexts, which are no rows of a table, have their own."""
-        table = self._reader.table
-        if table and not self._has_ids and ["test_case", "id"] not in table.values():
+        if self._is_sure_of_ids or not (table := self._reader.table):
+            return
+        if ["test_case", "id"] not in table.values():
             raise UsageError(f"{PLACE}: {NO_ID}")
+        self._is_sure_of_ids = True
+
+    def _context_of(self, document: Any, at: int) -> Context:
+        """The context of a document, at once if it is a usual one."""
+        usual = None
+        if is_object(document) and document.keys() == {"test_case", "output"}:
+            usual = usual_context(document["test_case"], document["output"], self._settings.limits)
+        return usual or context_at(document, at, self._settings)
 
     def contexts(self) -> Iterator[Context]:
         inputs = InputDigests()
@@ -253,8 +262,9 @@ class _Rows:
                 if isinstance(row, InvalidRequest):
                     raise row
                 document = self._reader.read(row, at)
-                self._require_id()
-                context = with_one_input(context_at(document, at, self._settings), at, inputs)
+                if not self._is_sure_of_ids:
+                    self._require_id()
+                context = with_one_input(self._context_of(document, at), at, inputs)
             except InvalidRequest as refusal:
                 if not self._skip:
                     raise

@@ -19,6 +19,10 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 
 DEATHS = 1  # of workers with a part, after which the next one sets it aside
+LOCAL = {  # the profile of a worker takes a part of its core
+    "distributed.scheduler.allowed-failures": DEATHS,
+    "distributed.worker.profile.enabled": False,
+}
 RETRIES = 2  # of a part whose task failed, such as for a store that did not answer
 AHEAD = 4  # parts that are submitted for each thread of the cluster
 SECONDS = 30  # to reach a scheduler
@@ -56,7 +60,7 @@ def open_cluster(scheduler: str | None) -> Generator[Any]:
                 yield client
             return
         with (
-            dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}),
+            dask.config.set(LOCAL),
             distributed.LocalCluster(
                 n_workers=available_cores(), threads_per_worker=1, dashboard_address=None
             ) as cluster,

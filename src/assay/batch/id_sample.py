@@ -15,7 +15,14 @@ class IdSample:
     """
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
-        self._hashes = nsmallest(SIZE, {_hash(id) for id in ids})
+        smallest, limit = set[int](), 1 << 64
+        for id in ids:
+            if (number := _hash(id)) < limit:
+                smallest.add(number)
+                if len(smallest) >= 2 * SIZE:
+                    smallest = {*nsmallest(SIZE, smallest)}
+                    limit = max(smallest)
+        self._hashes = nsmallest(SIZE, smallest)
 
     def merge(self, other: "IdSample") -> bool:
         """Add the ids of another part. False: an id stands in both."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from assay.errors import InvalidRequest, Problem
 from assay.extras import require
 from assay.fep.outputs.failing_cases import CASES, CHECKS, FailedCheck, FailingCase
-from assay.inputs.frames import is_frame
+from assay.inputs.frames import BATCH, is_frame
 from assay.protocol.json_types import kind_of
 from assay.protocol.results import Status
 from assay.results.statistics import Group
@@ -56,19 +56,21 @@ class ResultTable:
             )
         pc: Any = import_module("pyarrow.compute")
         self._pc = pc
-        self._table = table.filter(pc.is_null(table["problem"]))
-        self.bad_rows: int = table.num_rows - self._table.num_rows
+        self.bad_rows: int = table.num_rows - table["problem"].null_count
+        self._table = table.filter(pc.is_null(table["problem"])) if self.bad_rows else table
         self.labels = _names(table.schema.field("checks").type)
         self.dimensions = _names(table.schema.field("slices").type) if "slices" in table.column_names else ()
 
     def __len__(self) -> int:
         return self._table.num_rows
 
-    def ids(self) -> list[str]:
-        return self._table["id"].to_pylist()
+    def ids(self) -> Iterator[str]:
+        for batch in self._table.select(["id"]).to_batches(max_chunksize=BATCH):
+            yield from batch.column(0).to_pylist()
 
     def statuses(self) -> "Counter[Status]":
-        return Counter(self._table["status"].to_pylist())
+        counts = self._pc.value_counts(self._table["status"])
+        return Counter({one["values"]: one["counts"] for one in counts.to_pylist()})
 
     @cached_property
     def _repeated(self) -> bool:
@@ -158,7 +160,7 @@ class ResultTable:
             failed = one if failed is None else pc.or_(failed, one)
         if failed is None:
             return []
-        rows = self._table.filter(failed).select(["id", "trial", "checks"])
+        rows = self._table.select(["id", "trial", "checks"]).filter(failed)
         first = sorted(set(rows["id"].to_pylist()), key=lambda id: (len(id), id))[:CASES]
         pa: Any = import_module("pyarrow")
         rows = rows.filter(pc.is_in(rows["id"], pa.array(first, pa.string())))

@@ -104,7 +104,9 @@ class ColumnMap(NamedTuple):
         parts: dict[str, Any] = {}
         row = cells.row
         columns = {target: self._column(row, target) for target in self.columns}
-        problems = [one for column in columns.values() if (one := cells.problem(column))]
+        problems = (
+            [one for column in columns.values() if (one := cells.problem(column))] if cells.infinite else []
+        )
         for target, column in columns.items():
             value = find_member(row, column)
             if value is ABSENT and target in ("input", "output"):

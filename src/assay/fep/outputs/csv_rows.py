@@ -51,9 +51,9 @@ def row_writer(
     )  # else the reason of a failure may be the agent's error
     rows: list[str] = []
     for at, bound in enumerate(checks):
-        row = _CheckRow(at, bound, None if value_indexes is None else value_indexes[at])
+        row = CompiledCheck(at, bound, None if value_indexes is None else value_indexes[at])
         passed, failed = (_verdict(body, at, row, passed=passed) for passed in (True, False))
-        body.scope[f"other{at}"] = row.cells
+        body.scope[f"other{at}"] = partial(_other_cells, row)
         body.line(f"answer = answers[{at}]")
         body.line(f"if answer is YES: {passed}")
         body.line(f"elif answer is NO and explained: {failed}")
@@ -65,10 +65,10 @@ def row_writer(
     return body.function("node, parts")
 
 
-def _verdict(body: SourceBuilder, at: int, row: "_CheckRow", *, passed: bool) -> str:
+def _verdict(body: SourceBuilder, at: int, row: "CompiledCheck", *, passed: bool) -> str:
     """The source that sets the cells of a check that answered only `passed`."""
     name = f"{'pass' if passed else 'fail'}{at}"
-    reason = prepared_reason(row.type, row.literals, row.paths, passed=passed)
+    reason = row.reason(passed=passed)
     begin = f",{at},{encode_cells((row.label, row.type))},completed,"
     body.scope[f"{name}left"] = f"{begin}{VERDICTS[passed]},".encode()
     body.scope[f"{name}right"] = f",,,{RESULTS[passed]},,,\n".encode()
@@ -110,7 +110,7 @@ def _text_cell(value: Any) -> bytes:
     return b'"%b"' % text if b"," in text else text
 
 
-class _CheckRow:
+class CompiledCheck:
     """One check: its names, its literals as JSON has them, and the indexes of its values."""
 
     def __init__(self, at: int, bound: BoundCheck, indexes: Sequence[int] | None) -> None:
@@ -121,12 +121,12 @@ class _CheckRow:
             self.literals = _decode(_encode(bound.displayed_literals))
             self.paths = {path.field.name: which for path, which in zip(bound.paths, indexes, strict=True)}
 
-    def cells(
-        self, values: Sequence[Any], answer: bytes, output: JSON, about: JSON
-    ) -> tuple[bytes, bytes, bytes]:
-        """
-        The cells of any answer, from the result as its JSON has it: those before the shared ones, and those after them.
-        """
+    def reason(self, *, passed: bool) -> "Reason | str":
+        """The reason of an answer that has only `passed`: a text, or a function of the values of the case."""
+        return prepared_reason(self.type, self.literals, self.paths, passed=passed)
+
+    def result(self, values: Sequence[Any], answer: bytes) -> JSON:
+        """The result of an answer as its JSON has it."""
         result: JSON = {
             "check_type": self.type,
             "status": "completed",
@@ -136,9 +136,16 @@ class _CheckRow:
         if self.literals is not None:
             arguments = self.literals | {name: values[which] for name, which in self.paths.items()}
             result["resolved_arguments"] = {name: {"value": value} for name, value in arguments.items()}
-        left, right = check_parts(self.at, result, output, about)
-        begin, end = encode_cells(map(csv_cell, left)), encode_cells(map(csv_cell, right))
-        return f",{begin}".encode(), b"", f",{end},\n".encode()
+        return result
+
+
+def _other_cells(
+    check: CompiledCheck, values: Sequence[Any], answer: bytes, output: JSON, about: JSON
+) -> tuple[bytes, bytes, bytes]:
+    """The cells of any answer: those before the shared ones, and those after them."""
+    left, right = check_parts(check.at, check.result(values, answer), output, about)
+    begin, end = encode_cells(map(csv_cell, left)), encode_cells(map(csv_cell, right))
+    return f",{begin}".encode(), b"", f",{end},\n".encode()
 
 
 # Reasons of one check for many cases: the parts that do not depend on the case are written once.

@@ -93,14 +93,15 @@ def about_of(output: JSON) -> JSON:
     return metadata if is_object(metadata) else {}
 
 
+def trial_of(about: JSON) -> int | None:
+    """The number of the trial, from the metadata of an output."""
+    trial = about.get("trial")
+    return trial if type(trial) is int and abs(trial) < 1 << 62 else None
+
+
 def case_parts(case: JSON, output: JSON, about: JSON) -> tuple[Row, Row]:
     """The columns that all rows of a case share: the first ones, and those from `input` to `latency_ms`."""
-    trial = about.get("trial")
-    first = (
-        case.get("id"),
-        output.get("id"),
-        trial if type(trial) is int and abs(trial) < 1 << 62 else None,
-    )
+    first = case.get("id"), output.get("id"), trial_of(about)
     shared = (
         text_of(case["input"]) if "input" in case else None,
         text_of(output["value"]) if "value" in output else None,

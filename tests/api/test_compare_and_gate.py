@@ -144,7 +144,7 @@ def test_a_printed_comparison_has_its_slices_as_the_command_has(runs, home, comm
     a, b = (FORMS["jsonl"](run, home / name) for run, name in zip(runs, ("a", "b"), strict=True))
     text = repr(assay.compare(a, b, by="topic"))
     title = "by topic: the worst slice first; the intervals are adjusted for the number of slices"
-    assert f"  {title}\n    law: 1.000 → 0.167" in text
+    assert f"  {title}\n    law: 100.0% → 16.7%" in text
     printed = command("compare", a, b, "--by", "topic", folder=home).out
     assert title in printed.splitlines()
     assert printed.index("\nlaw ") < printed.index("\ntax ")

@@ -35,9 +35,9 @@ def test_the_notebook_goes_from_a_data_frame_to_a_report(tmp_path):
         if "outputs" in cell
     ]
     shown = ["".join(_texts(cell)) for cell in cells]
-    assert "pass rate 0.833 (0.682–0.922) over 24 cases" in shown[1]
+    assert "pass rate 83.3% (68.2–92.2%) over 24 cases" in shown[1]
     assert "did not pass: 8" in shown[1]
-    assert "small 0.667 (0.391–0.862)" in shown[2]
+    assert "small 66.7% (39.1–86.2%)" in shown[2]
     assert "regressed" in shown[3]
     assert "topic: large" in shown[3]
     assert "failed: it regressed against" in shown[4]

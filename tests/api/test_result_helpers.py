@@ -29,7 +29,7 @@ def test_a_pass_rate_is_a_float_with_its_interval():
     assert rate + 1 == 1.75
     assert f"{rate:.1%}" == "75.0%"
     assert (round(rate.low, 3), round(rate.high, 3), rate.method, rate.cases) == (0.468, 0.911, "wilson", 12)
-    assert repr(rate) == "0.750 (0.468–0.911)"
+    assert repr(rate) == "75.0% (46.8–91.1%)"
     assert pickle.loads(pickle.dumps(rate)).low == rate.low
 
 
@@ -189,7 +189,7 @@ def test_a_notebook_shows_content_as_text():
     good = evaluated(["yes"] * 6, kind=HOSTILE)
     bad = evaluated([HOSTILE] * 6, kind=HOSTILE)
     result, compared = notebook_text(bad), notebook_text(assay.compare(good, bad, by="kind"))
-    assert "pass rate 0.000 (0.000–0.390) over 6 cases" in result
+    assert "pass rate 0.0% (0.0–39.0%) over 6 cases" in result
     assert "<script>alert(1)</script>" in result
     assert "\x1b" not in result + compared
     assert "regressed" in compared

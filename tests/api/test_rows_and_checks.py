@@ -134,7 +134,7 @@ def test_rows_for_an_agent_need_no_map_and_a_named_run_is_stored(tmp_path, monke
     given = [{"value": "yes" if at else "no"} for at in range(4)]
     bad = assay.evaluate_sync(rows, given, checks, name="model-a")
     assert [one.pass_rate for one in (good, bad)] == [1.0, 0.75]
-    assert repr(assay.compare("model-a", "model-b")).startswith("model-a → model-b: 0.750 → 1.000")
+    assert repr(assay.compare("model-a", "model-b")).startswith("model-a → model-b: 75.0% → 100.0%")
     decision = assay.gate("model-a", baseline="model-b")
     assert decision.reason.endswith("1 case got worse (1)")
     with pytest.raises(InvalidRequest, match="name: expected a word of your own, got 'latest'"):

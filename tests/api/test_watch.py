@@ -102,10 +102,10 @@ def folder(database, command, tmp_path_factory):
 
 
 WATCHED = [
-    ("steady", (), 0, "passed: steady 2026-11-17: no regression was shown against steady 2026-11-16: 0.900 → 0.910"),
-    ("worse", (), 3, "failed: worse 2026-11-17: it regressed against worse 2026-11-16: 0.900 → 0.600"),
+    ("steady", (), 0, "passed: steady 2026-11-17: no regression was shown against steady 2026-11-16: 90.0% → 91.0%"),
+    ("worse", (), 3, "failed: worse 2026-11-17: it regressed against worse 2026-11-16: 90.0% → 60.0%"),
     ("first", (), 1, "undecided: no complete window before first 2026-11-16 has a scored trace"),
-    ("first", ("--policy", "bar.yaml"), 0, "passed: first 2026-11-16: the case pass rate is 0.900, at least 0.8"),
+    ("first", ("--policy", "bar.yaml"), 0, "passed: first 2026-11-16: the case pass rate is 90.0%, at least 80.0%"),
     ("first", ("--baseline", "good.jsonl"), 3, "failed: first 2026-11-16: it regressed against good.jsonl"),
     ("unmeasured", (), 1, "undecided: unmeasured 2026-11-17: 10 cases not measured"),
     ("unmeasured", ("--policy", "allows.yaml"), 0, "passed: unmeasured 2026-11-17"),
@@ -132,7 +132,7 @@ def test_the_table_has_each_window_with_its_counts_and_its_rate(command, folder)
     lines = steady.out.splitlines()
     assert lines[0] == "steady: 3 windows, the newest last"
     assert [line.split()[:2] for line in lines[2:5]] == [["steady", f"2026-11-{day}"] for day in (16, 17, 18)]
-    assert lines[2].split()[2:] == ["200", "100", "0", "1", "0.900", "(0.826–0.945)"]
+    assert lines[2].split()[2:] == ["200", "100", "0", "1", "90.0%", "(82.6–94.5%)"]
     assert lines[4].split()[2:] == ["open", "200", "100", "0", "1", "–"]
     assert "sampling rates" not in steady.out
     assert "200 (0.5 of them)" in worse.out

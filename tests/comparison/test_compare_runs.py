@@ -67,20 +67,42 @@ def test_the_result_is_that_of_the_pairs_in_any_order(answers, order):
 )
 def test_the_last_line_has_no_power_of_ten(effect, text):
     pair = compared(passes([True, False] * 10), passes([True] * 20))
-    line = power_line(msgspec.structs.replace(pair, smallest_effect=effect), None)
+    result = msgspec.structs.replace(pair.result, share=False)
+    line = power_line(msgspec.structs.replace(pair, smallest_effect=effect, result=result), None)
     assert line == f"20 cases can show a difference of {text} or more (80% power)"
 
 
 def test_the_first_line():
     before, after = [True] * 96 + [False] * 24, [True] * 94 + [False] * 2 + [True] * 16 + [False] * 8
     result = compared(passes(before), passes(after)).result
-    assert verdict_line(result) == "0.800 → 0.917 (+0.117, 95% 0.054…0.192, 120 cases) improved"
+    assert verdict_line(result) == "80.0% → 91.7% (+11.7 points, 95% 5.4…19.2, 120 cases) improved"
 
 
 def test_the_first_line_of_small_costs_has_digits_that_count():
     result = compared(passes([True, False]), passes([True, True])).result
-    cheap = msgspec.structs.replace(result, before=0.001, after=0.002, difference=0.001, low=None, high=None)
+    cheap = msgspec.structs.replace(
+        result, before=0.001, after=0.002, difference=0.001, low=None, high=None, share=False
+    )
     assert verdict_line(cheap).startswith("0.001 → 0.002 (+0.001, ")
+
+
+SAME = [True] * 6 + [False] * 2
+LOST = [result_line(f"c{at}", check_result(None, error="down")) for at in range(7, 8)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "margin", "word"),
+    [
+        (passes(SAME), passes(SAME), None, "no change"),
+        (passes([True] * 8), passes([True] * 8), None, "no change"),
+        (passes(SAME), passes([*SAME[2:], True, True]), None, "not enough data"),  # as many, but other cases
+        (passes(SAME), passes(SAME[:7]) + LOST, None, "not enough data"),  # a case was not measured
+        (passes(SAME * 50), passes(SAME * 50), 0.1, "equivalent"),  # more is known than that nothing changed
+    ],
+)
+def test_a_verdict_says_that_nothing_changed_where_every_result_is_the_same(before, after, margin, word):
+    result = compared(before, after, margin=margin).result
+    assert (result.word, verdict_line(result).endswith(f") {word}")) == (word, True)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +173,7 @@ def test_unmeasured_cases_are_bounded_and_can_take_a_verdict_away():
     down = [result_line(f"c{at}", check_result(None, error="down")) for at in range(22, 30)]
     some = compared(before, after[:22] + down)
     assert (some.verdict, some.result.measured_verdict) == ("not enough data", "improved")
-    assert any("and its interval between −0.1" in line for line in about_cases(some))
+    assert any("and its interval between −1" in line for line in about_cases(some))
     assert pair.unmeasured.ids == tuple(f"c{at}" for at in range(12))
     assert (pair.result.unmeasured.worst, pair.result.unmeasured.best) == (0, pytest.approx(0.4))
     one = [result_line("c29", check_result(None, error="down"))]

@@ -55,12 +55,12 @@ def test_runs_without_a_shared_case_are_compared_by_all_their_cases():
     assert (result.before, result.after, result.method, result.verdict) == (0.8, 0.5, "newcombe", "regressed")
     assert (result.cases, result.cases_before, result.cases_after) == (110, 50, 60)
     assert (pair.unpaired, pair.in_both, pair.changes, pair.better, pair.worse) == (True, 0, (), 0, 0)
-    assert "0.800 → 0.500 (−0.300, 95% −0.451…−0.121, 50 and 60 cases) regressed" in verdict_line(result)
+    assert "80.0% → 50.0% (−30.0 points, 95% −45.1…−12.1, 50 and 60 cases) regressed" in verdict_line(result)
     assert (
         counts_line(pair, all_)
         == "passed: no case is in both runs, so all cases of both are compared, not in pairs"
     )
-    assert power_line(pair, None).startswith("50 and 60 cases can show a difference of 0.")
+    assert power_line(pair, None).startswith("50 and 60 cases can show a difference of ")
 
 
 @pytest.mark.parametrize(

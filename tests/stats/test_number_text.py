@@ -8,6 +8,7 @@ import pytest
 
 from assay.stats import number_text
 from assay.stats.number_text import (
+    IN_POINTS,
     case_value,
     confidence_text,
     cost_text,
@@ -34,6 +35,16 @@ def test_an_amount_has_cents_or_three_digits(value, text):
 @pytest.mark.parametrize(("value", "text"), EXAMPLES["case_value"])
 def test_the_value_of_a_case_is_written_as_a_score_or_as_a_number(value, text):
     assert case_value(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), EXAMPLES["percent"])
+def test_a_share_is_a_percentage_and_never_reads_as_all_or_nothing(value, text):
+    assert percent(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), EXAMPLES["points"])
+def test_a_difference_of_shares_is_in_points(value, text):
+    assert IN_POINTS.change(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), EXAMPLES["confidence"])

@@ -6,6 +6,8 @@ from assay.comparison.metric import Metric
 from assay.comparison.run_scores import GROUPINGS
 from assay.stats.verdict import UnmeasuredBounds, Verdict
 
+NO_CHANGE = "no change"
+
 
 class DifferenceInterval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
@@ -33,6 +35,13 @@ class DifferenceInterval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     measured_verdict: Verdict | None = None  # of the measured cases, if unmeasured ones took it away
     cases_before: int | None = None
     cases_after: int | None = None
+    share: bool = False  # the numbers are shares of cases: percentages, and their difference is in points
+    same: bool = False  # every case was measured, and has the same value in both runs
+
+    @property
+    def word(self) -> str:
+        """The verdict for a person. Where nothing differs, data that show no difference are not what is missing."""
+        return NO_CHANGE if self.same and self.verdict == "not enough data" else self.verdict
 
 
 class SliceDifference(Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from assay.errors.door import hint_of
 from assay.protocol.agent_evals import findings_text
 from assay.results.slices import slice_text
 from assay.stats.intervals import METHOD_NAMES
+from assay.stats.number_text import ScaleText
 
 GateOutcome = Literal["passed", "failed", "undecided"]
 NAMED = 3  # cases that a sentence names
@@ -233,9 +234,10 @@ def _visibly_worse(facts: GateFacts) -> Iterator[str]:
         return
     drop, most = drop_of(facts), rules.max_drop
     if drop is not None and most is not None and drop > most + 1e-9:
+        size = ScaleText(comparison.result.share).size
         yield (
-            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline_title} by {drop:.2g}, and"
-            f" max_drop is {most:g}"
+            f"{metric_text(facts.level.metric)} is worse than in {comparison.baseline_title} by {size(drop)}, and"
+            f" max_drop is {size(most)}"
         )
     if (newly := _newly_failing(facts)) is not None:
         yield newly
@@ -310,14 +312,14 @@ def _at_bar(facts: GateFacts) -> tuple[float | None, str]:
 
 
 def _bar_text(facts: GateFacts) -> str | None:
-    """`the case pass rate is 0.717, below 0.8 (95% 0.593…0.815, 60 cases)`; None without a bar or a value."""
+    """`the case pass rate is 71.7%, below 80.0% (95% 59.3…81.5%, 60 cases)`; None without a bar or a value."""
     level, bar = facts.level, facts.policy.min_mean
     value, words = _at_bar(facts)
     if bar is None or value is None or level.mean is None:
         return None
     mean = f"{level_value(level, level.mean)}, " if facts.policy.decide_by == "lower" else ""
     side = "below" if value < bar else "at least"
-    return f"{words} is {level_value(level, value)}, {side} {bar:g} ({mean}{limits_text(level)})"
+    return f"{words} is {level_value(level, value)}, {side} {level_value(level, bar)} ({mean}{limits_text(level)})"
 
 
 def _beside(comparison: PairComparison) -> str:
@@ -380,7 +382,7 @@ def _worse_slices(facts: GateFacts) -> str | None:
 
 
 def _fall(level: RunLevel, part: SliceDifference) -> str:
-    """`tag refund 0.667 → 0.083 (12 cases)`."""
+    """`tag refund 66.7% → 8.3% (12 cases)`."""
     before, after = (
         "–" if one is None else level_value(level, one) for one in (part.result.before, part.result.after)
     )

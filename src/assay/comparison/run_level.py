@@ -13,7 +13,7 @@ from assay.comparison.run_scores import RunScores
 from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
 from assay.stats.intervals import METHOD_NAMES, Method, Range, counted_rate, mean_of, score_range
-from assay.stats.number_text import value_text
+from assay.stats.number_text import Scale, range_text, value_text
 
 MAX_IDS = 1_000
 Outcome = Literal["passed", "failed", "unmeasured", "other"]
@@ -102,7 +102,7 @@ def metric_text(metric: str) -> str:
 
 
 def level_text(level: RunLevel) -> str:
-    """`the case pass rate is 0.917, 95% 0.853…0.955, 120 cases`."""
+    """`the case pass rate is 91.7%, 95% 85.3…95.5%, 120 cases`; `the score is 0.917, 95% 0.853…0.955, 120 cases`."""
     if level.mean is None:
         return f"{metric_text(level.metric)} is not known: no case was measured"
     return f"{metric_text(level.metric)} is {level_value(level, level.mean)}, {limits_text(level)}"
@@ -112,10 +112,19 @@ def limits_text(level: RunLevel) -> str:
     cases = f"{level.cases:,} case{'' if level.cases == 1 else 's'}"
     if level.low is None or level.high is None:
         return f"{METHOD_NAMES[level.method]}, {cases}"
-    return f"95% {level_value(level, level.low)}…{level_value(level, level.high)}, {cases}"
+    return f"95% {limits_of(level, '…')}, {cases}"
+
+
+def limits_of(level: RunLevel, between: str) -> str:
+    """`85.3…95.5%`: the ends of the interval; a dash if there is none."""
+    return range_text(level.low, level.high, _scale(level), between)
 
 
 def level_value(level: RunLevel, value: float) -> str:
-    """A value of the metric. Only shares and scores are never above 1."""
-    is_score = read_metric(level.metric).kind in ("passed", "score")
-    return value_text(value, "score" if is_score else "number")
+    """A value of the metric: a share of cases, a score, or any number."""
+    return value_text(value, _scale(level))
+
+
+def _scale(level: RunLevel) -> Scale:
+    kind = read_metric(level.metric).kind
+    return "rate" if kind == "passed" else "score" if kind == "score" else "number"

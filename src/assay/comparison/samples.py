@@ -33,6 +33,11 @@ class CaseSample(ABC):
     def unmeasured(self) -> int:
         """The cases that were not measured."""
 
+    @property
+    @abstractmethod
+    def is_same(self) -> bool:
+        """Whether every case was measured, and has the same value in both runs."""
+
     @abstractmethod
     def sensitivity(self, margin: float | None, level: float) -> Sensitivity:
         """What these cases can show."""
@@ -81,6 +86,8 @@ class CaseSample(ABC):
             measured_verdict=None if measured == decided else measured,
             cases_before=before,
             cases_after=after,
+            share=metric.kind == "passed",
+            same=self.is_same,
         )
 
 
@@ -105,6 +112,10 @@ class PairedCases(CaseSample):
     @property
     def unmeasured(self) -> int:
         return len(self.ranges)
+
+    @property
+    def is_same(self) -> bool:
+        return self._pairs.n > 0 and not self.ranges and not self._pairs.changed
 
     def sensitivity(self, margin: float | None, level: float) -> Sensitivity:
         return sensitivity(self._pairs, margin, level)
@@ -137,6 +148,10 @@ class UnpairedCases(CaseSample):
     @property
     def unmeasured(self) -> int:
         return self.sample.unmeasured
+
+    @property
+    def is_same(self) -> bool:
+        return False  # no case is in both runs
 
     def sensitivity(self, margin: float | None, level: float) -> Sensitivity:
         return unpaired_sensitivity(self.sample, margin, level)

@@ -12,11 +12,11 @@ from assay.results.slices import slice_text
 from assay.stats.number_text import (
     MINUS,
     SCORE_DIGITS,
-    change_text,
-    fixed,
+    ScaleText,
+    case_value,
     format_usd,
     milliseconds_text,
-    two_digits,
+    percent,
 )
 from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
@@ -28,14 +28,14 @@ ALL_ADJUSTED = "every metric; the intervals are adjusted for the number of metri
 
 
 def verdict_line(result: DifferenceInterval) -> str:
-    """`0.800 → 0.920 (+0.120, 95% 0.052…0.187, 120 cases) improved`."""
+    """`0.800 → 0.920 (+0.120, 95% 0.052…0.187, 120 cases) improved`; of shares, `80.0% → 92.0% (+12.0 points, …`."""
     if result.before is None or result.after is None or result.difference is None:
         where = "both runs" if result.cases_before is None else "one of the runs"
         return f"no case was measured in {where}: {result.verdict}"
-    digits = _digits(result)
+    scale = _scale(result)
     return (
-        f"{result.before:.{digits}f} → {result.after:.{digits}f} ({change_text(result.difference, digits)},"
-        f" {_limits(result, digits)}, {cases_text(result, 'case')}) {result.verdict}"
+        f"{scale.value(result.before)} → {scale.value(result.after)} ({scale.change(result.difference)},"
+        f" {_limits(result, scale)}, {cases_text(result, 'case')}) {result.word}"
     )
 
 
@@ -50,12 +50,19 @@ def interval_text(result: DifferenceInterval) -> str:
     """`+0.120 (97.5% 0.052…0.187)`: for a table."""
     if result.difference is None:
         return "–"
-    digits = _digits(result)
-    return f"{change_text(result.difference, digits)} ({_limits(result, digits)})"
+    scale = _scale(result)
+    return f"{scale.change(result.difference)} ({_limits(result, scale)})"
+
+
+def end_text(result: DifferenceInterval, value: float | None) -> str:
+    """`80.0%`, `0.800`: the value of one of the runs, for a table; a dash if there is none."""
+    if value is None:
+        return "–"
+    return percent(value) if result.share else case_value(value)
 
 
 class MetricTexts(Struct, frozen=True, kw_only=True):
-    """A metric in words, in its own unit: dollars, milliseconds, or a number from 0 to 1."""
+    """A metric in words, in its own unit: dollars, milliseconds, percent, or a number from 0 to 1."""
 
     metric: str
     before: str
@@ -71,13 +78,13 @@ def metric_texts(one: MetricDifference) -> MetricTexts:
     unit = {"cost_usd": format_usd, "latency_ms:p95": milliseconds_text}.get(one.metric)
     known = result.before is not None and result.after is not None and result.difference is not None
     if unit is None or not known:
-        digits = _digits(result)
+        scale = _scale(result)
         return MetricTexts(
             metric=one.metric,
-            before="–" if result.before is None else fixed(result.before, digits),
-            after="–" if result.after is None else fixed(result.after, digits),
-            difference="–" if result.difference is None else change_text(result.difference, digits),
-            interval=_limits(result, digits),
+            before="–" if result.before is None else scale.value(result.before),
+            after="–" if result.after is None else scale.value(result.after),
+            difference="–" if result.difference is None else scale.change(result.difference),
+            interval=_limits(result, scale),
             verdict=slice_verdict(result),
         )
     level = f"{round(100 * result.level, 2):g}%"
@@ -102,7 +109,7 @@ def _with_unit(value: float, unit: Callable[[float], str], plus: str = "") -> st
 def slice_verdict(result: DifferenceInterval) -> str:
     """The verdict of a slice, for a table; and that of its measured cases, if unmeasured ones took it away."""
     alone = result.measured_verdict
-    return result.verdict if alone is None else f"{result.verdict} (measured cases: {alone})"
+    return result.word if alone is None else f"{result.word} (measured cases: {alone})"
 
 
 def counts_line(pair: PairComparison, compared: RunComparison) -> str:
@@ -127,14 +134,14 @@ def pairing_text(pair: PairComparison) -> str:
 def about_cases(pair: PairComparison) -> list[str]:
     """What a reader must know about the cases: unmeasured ones, those of one run alone, other inputs, other checks."""
     lines: list[str] = []
-    bounds = pair.result.unmeasured
+    bounds, scale = pair.result.unmeasured, ScaleText(pair.result.share)
     if pair.unmeasured.count:
         reach = "the difference has no known limits"
         if bounds is not None and bounds.worst is not None and bounds.best is not None:
             reach = (
-                f"if they were, the difference would be between {change_text(bounds.worst, SCORE_DIGITS)} and"
-                f" {change_text(bounds.best, SCORE_DIGITS)}"
-                f"{_interval_bounds(bounds)}"
+                f"if they were, the difference would be between {scale.change_limit(bounds.worst)} and"
+                f" {scale.change(bounds.best)}"
+                f"{_interval_bounds(bounds, scale)}"
             )
         alone = pair.result.measured_verdict
         aside = "" if alone is None else f"; without them the verdict is: {alone}"
@@ -203,12 +210,13 @@ def _share(value: float) -> str:
     return f"{percent:.0f}%" if percent >= 10 or not percent else f"{percent:.2g}%"
 
 
-def _interval_bounds(bounds: UnmeasuredBounds) -> str:
+def _interval_bounds(bounds: UnmeasuredBounds, scale: ScaleText) -> str:
     """The limits that decide whether unmeasured cases take the verdict away."""
     if bounds.low is None or bounds.high is None:
         return ""
-    low, high = (change_text(limit, SCORE_DIGITS) for limit in (bounds.low, bounds.high))
-    return f", and its interval between {low} and {high}"
+    return (
+        f", and its interval between {scale.change_limit(bounds.low)} and {scale.change_limit(bounds.high)}"
+    )
 
 
 def power_line(pair: PairComparison, margin: float | None) -> str | None:
@@ -221,7 +229,8 @@ def power_line(pair: PairComparison, margin: float | None) -> str | None:
             return None
         line = f"{cases} cannot show a difference, however large (80% power)"
     else:
-        line = f"{cases} can show a difference of {two_digits(pair.smallest_effect)} or more (80% power)"
+        least = ScaleText(pair.result.share).size(pair.smallest_effect)
+        line = f"{cases} can show a difference of {least} or more (80% power)"
     if margin is None or pair.more_cases is None:
         return line if (advice := more_cases_text(pair)) is None else f"{line}; {advice}"
     if pair.more_cases == 0:
@@ -233,7 +242,7 @@ def more_cases_text(pair: PairComparison, noun: str = "case") -> str | None:
     """How many more cases would show a difference as large as the estimate. More trials would not."""
     if pair.more_to_show is None or pair.result.difference is None:
         return None
-    size = two_digits(abs(pair.result.difference))
+    size = ScaleText(pair.result.share).size(abs(pair.result.difference))
     return f"a difference of {size} needs about {_more(pair, pair.more_to_show, noun)}"
 
 
@@ -248,7 +257,8 @@ def smallest_drop_text(pair: PairComparison, noun: str = "case") -> str | None:
     cases = cases_text(pair.result, noun)
     if pair.smallest_effect is None:
         return f"{cases} cannot show a drop, however large"
-    return f"{cases} can show a drop of {two_digits(pair.smallest_effect)} or more (80% power)"
+    least = ScaleText(pair.result.share).size(pair.smallest_effect)
+    return f"{cases} can show a drop of {least} or more (80% power)"
 
 
 def _names(cases: CaseList) -> str:
@@ -262,11 +272,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _limits(result: DifferenceInterval, digits: int) -> str:
+def _limits(result: DifferenceInterval, scale: ScaleText) -> str:
     level = f"{round(100 * result.level, 2):g}%"
     if result.low is None or result.high is None:
         return f"no {level} interval"
-    return f"{level} {fixed(result.low, digits)}…{fixed(result.high, digits)}"
+    return f"{level} {scale.limit(result.low)}…{scale.limit(result.high)}"
+
+
+def _scale(result: DifferenceInterval) -> ScaleText:
+    return ScaleText(result.share, _digits(result))
 
 
 def _digits(result: DifferenceInterval) -> int:

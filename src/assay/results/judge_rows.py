@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from assay.results.judge_check import Category, Confusion, JudgeReport, PanelReport
 from assay.stats.judge_agreement import Agreement, CorrectedMean
-from assay.stats.number_text import SCORE_DIGITS, change_text, fixed, percent, score_text
+from assay.stats.number_text import SCORE_DIGITS, Scale, change_text, fixed, percent, range_text, value_text
 from assay.terminal import count_of
 
 MAX_IDS = 10  # ids that are listed of cases without a label, or tied
@@ -37,9 +37,10 @@ def judge_rows(check: JudgeReport, noun: str, partial: str) -> Iterable[Row]:
 def _correction_rows(check: JudgeReport, noun: str) -> Iterable[Row]:
     if check.sample is not None:
         yield "sample", f"{check.sample.drawn} {noun}s drawn with the seed {check.sample.seed}"
-    for name, mean in (("pass rate", check.pass_rate), ("score", check.score)):
-        if mean is not None:
-            yield name, _corrected(mean)
+    if check.pass_rate is not None:
+        yield "pass rate", _corrected(check.pass_rate, "rate")
+    if check.score is not None:
+        yield "score", _corrected(check.score, "score")
     if check.uncorrected:
         yield "corrected", f"no corrected mean: {check.uncorrected}"
     if check.unlabelled:
@@ -106,9 +107,8 @@ def _agreement(agreement: Agreement, name: str) -> str:
     return f"{of}; {name} {fixed(agreement.value, 2)}{limits}"
 
 
-def _corrected(mean: CorrectedMean) -> str:
-    limits = f"(95% PPI++ {fixed(mean.low, SCORE_DIGITS)}…{fixed(mean.high, SCORE_DIGITS)})"
+def _corrected(mean: CorrectedMean, scale: Scale) -> str:
     return (
-        f"{score_text(mean.uncorrected)} by the judge, {score_text(mean.mean)} {limits} corrected by "
-        f"{count_of(mean.labels, 'label')}"
+        f"{value_text(mean.uncorrected, scale)} by the judge, {value_text(mean.mean, scale)}"
+        f" (95% PPI++ {range_text(mean.low, mean.high, scale, '…')}) corrected by {count_of(mean.labels, 'label')}"
     )

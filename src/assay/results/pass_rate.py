@@ -8,7 +8,7 @@ from msgspec import Struct
 from assay.protocol.results import TestCaseResult
 from assay.results.slices import Columns, SliceSink, read_dimension
 from assay.stats.intervals import Rate, RateMethod
-from assay.stats.number_text import range_text, score_text
+from assay.stats.number_text import percent, range_text
 
 
 class PassRate(float):
@@ -30,8 +30,8 @@ class PassRate(float):
         return made
 
     def __repr__(self) -> str:
-        """`0.750 (0.468–0.911)`."""
-        return f"{score_text(self)} ({range_text(self.low, self.high, 'score')})"
+        """`75.0% (46.8–91.1%)`."""
+        return f"{percent(self)} ({range_text(self.low, self.high, 'rate')})"
 
 
 class Slice(Struct, frozen=True, kw_only=True):

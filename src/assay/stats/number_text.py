@@ -1,7 +1,7 @@
 """Numbers as a person reads them: the same text in the terminal, on the page and in every report (ADR-0106)."""
 
 from math import floor, log10
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from assay.stats.intervals import Rate
 
@@ -28,16 +28,62 @@ def _signed(text: str) -> str:
 
 
 def percent(share: float) -> str:
-    """
-    `83.3%`. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%. It is rounded as a score is: the
-    share 0.833 is 83.3%, and a product with 100 could fall on the other side of a half.
-    """
-    text = f"{float(f'{share:.3f}') * 100:.1f}"
+    """`83.3%`. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%."""
+    text = f"{_hundredfold(share, SCORE_DIGITS):.1f}"
     if text == "100.0" and share < 1:
         text = ">99.9"
     elif text == "0.0" and share > 0:
         text = "<0.1"
     return f"{text}%"
+
+
+def _hundredfold(share: float, digits: int) -> float:
+    """
+    A share in percent, rounded as a score of so many digits is: 0.833 is 83.3, and a product with 100 could fall on the
+    other side of a half.
+    """
+    return float(f"{share:.{digits}f}") * 100
+
+
+class ScaleText(NamedTuple):
+    """
+    The numbers of a comparison, all to so many digits of a fraction. Shares of cases are percentages, and their
+    differences are in points; other numbers stay as they are (ADR-0308).
+    """
+
+    is_share: bool
+    digits: int = SCORE_DIGITS
+
+    def value(self, value: float) -> str:
+        """`83.3%`, or `0.833`."""
+        return f"{self.limit(value)}%" if self.is_share else fixed(value, self.digits)
+
+    def limit(self, value: float) -> str:
+        """`83.3` of a share: the sentence around it says of what."""
+        return (
+            fixed(_hundredfold(value, self.digits), self.digits - 2)
+            if self.is_share
+            else fixed(value, self.digits)
+        )
+
+    def change(self, value: float) -> str:
+        """`+12.5 points`, or `+0.125`."""
+        return f"{self.change_limit(value)} points" if self.is_share else change_text(value, self.digits)
+
+    def change_limit(self, value: float) -> str:
+        """`+12.5` of a share."""
+        return (
+            change_text(_hundredfold(value, self.digits), self.digits - 2)
+            if self.is_share
+            else change_text(value, self.digits)
+        )
+
+    def size(self, value: float) -> str:
+        """`11 points`, or `0.11`: how large a difference is, to two digits that count."""
+        return f"{two_digits(100 * value)} points" if self.is_share else two_digits(value)
+
+
+IN_POINTS = ScaleText(is_share=True)
 
 
 def score_text(score: float | None) -> str:
@@ -68,6 +114,8 @@ def case_value(value: float) -> str:
 
 def two_digits(value: float) -> str:
     """Two digits that count, and never a power of ten: `0.083`, `1.5`, `110`."""
+    if not value:
+        return "0"
     rounded = float(f"{value:.2g}")
     size = abs(rounded)
     return _signed(
@@ -97,12 +145,12 @@ def rate_problem(number: float) -> str | None:
     return f"expected a fraction between 0 and 1, such as 0.9, got {number:g}{hint}"
 
 
-def range_text(low: float | None, high: float | None, scale: Scale) -> str:
+def range_text(low: float | None, high: float | None, scale: Scale, between: str = "–") -> str:
     """`57.1–94.9%`: the ends of an interval; a dash if there is none."""
     if low is None or high is None:
         return "–"
     first = value_text(low, scale)
-    return f"{first.removesuffix('%')}–{value_text(high, scale)}"
+    return f"{first.removesuffix('%')}{between}{value_text(high, scale)}"
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -112,8 +160,8 @@ def rate_text(rate: Rate | None) -> str:
 
 def points_text(difference: float, low: float, high: float) -> str:
     """`−12.3 points (−20.1…−4.0)`: the difference of two rates in percentage points, with its interval."""
-    signed = [f"{100 * value:+.1f}".replace("-", "−") for value in (difference, low, high)]
-    return f"{signed[0]} points ({signed[1]}…{signed[2]})"
+    limits = f"{IN_POINTS.change_limit(low)}…{IN_POINTS.change_limit(high)}"
+    return f"{IN_POINTS.change(difference)} ({limits})"
 
 
 def format_usd(amount: float) -> str:

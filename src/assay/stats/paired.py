@@ -121,6 +121,11 @@ class PairedSample:
     def _changes(self) -> Sequence[float]:
         return [1.0] * self.gains + [-1.0] * self.losses if self.is_binary else self.changes
 
+    @property
+    def changed(self) -> int:
+        """The cases whose value differs."""
+        return self.gains + self.losses if self.is_binary else len(self.changes)
+
     def differences(self) -> list[float]:
         """The differences of all cases, for a sample of few."""
         changes = self._changes()

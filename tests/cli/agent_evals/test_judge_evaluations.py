@@ -40,7 +40,7 @@ def test_a_result_file_is_held_against_a_column(command, tmp_path, results):
         "           judge failed: people failed 2\n"
         "judge      1 case without an answer of the judge: not measured\n"
     )
-    assert rate.startswith("pass rate  0.778 by the judge, 0.667 (95% PPI++ ")
+    assert rate.startswith("pass rate  77.8% by the judge, 66.7% (95% PPI++ ")
 
 
 def test_two_annotators_are_shown_beside_the_judge_and_each_other(command, tmp_path, results):
@@ -131,7 +131,7 @@ def test_a_stored_evaluation_is_sampled_annotated_and_checked(stored):
     assert checked.code == 0, checked.err
     assert "word: 2 of 6 judged cases labelled by people\n" in checked.out
     assert "sample     2 cases drawn with the seed 0\n" in checked.out
-    assert "pass rate  0.500 by the judge, 1.000" in checked.out
+    assert "pass rate  50.0% by the judge, 100.0%" in checked.out
     column = stored("judge", "check", "latest", "--check", "word", "--labels", "human")
     assert "agreement  33.3% over 6" in column.out
     second = stored("judge", "sample", "latest", "-n", "3", "--seed", "1", "--check", "word")

@@ -86,7 +86,7 @@ ODD = msgspec.json.encode(
         ],
     }
 )  # fmt: skip
-FIRST = "0.875 → 0.975 (+0.100, 95% −0.026…0.242, 40 cases) not enough data"
+FIRST = "87.5% → 97.5% (+10.0 points, 95% −2.6…24.2, 40 cases) not enough data"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_stored_run_against_a_file(command, folder):
     saved = ["--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--save"]
     assert command("evaluate", *saved, folder=folder).code == 0
     done = command("compare", "before.jsonl", "latest", "--limit", "0", folder=folder)
-    assert done.out.startswith("0.875 → 1.000 (+0.125, 95% 0.000…0.261, 40 cases) not enough data\n"), (
+    assert done.out.startswith("87.5% → 100.0% (+12.5 points, 95% 0.0…26.1, 40 cases) not enough data\n"), (
         done.out + done.err
     )
 
@@ -190,7 +190,7 @@ def test_an_evaluation_beside_a_baseline(command, folder):
     scored = ["evaluate", "--contexts", "pairs.jsonl", "--checks", "checks.yaml", "--baseline"]
     done = command(*scored, "before.jsonl", folder=folder)
     assert (
-        "against before.jsonl: 0.875 → 1.000 (+0.125, 95% 0.000…0.261, 40 cases) not enough data\n"
+        "against before.jsonl: 87.5% → 100.0% (+12.5 points, 95% 0.0…26.1, 40 cases) not enough data\n"
         in done.out
     )
     assert "passed: 0 worse, 5 better, 35 unchanged\n" in done.out

@@ -77,37 +77,37 @@ def folder(tmp_path_factory):
 
 
 VERDICTS = [
-    ("20.jsonl", {}, 0, "every case passed (the case pass rate is 1.00"),
+    ("20.jsonl", {}, 0, "every case passed (the case pass rate is 100.0%"),
     ("19.jsonl", {}, 3, "not every case passed"),
     (
         "19.jsonl",
         {"min_mean": 0.9},
         0,
-        ": the case pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases)",
+        ": the case pass rate is 95.0%, at least 90.0% (95% 76.4…99.1%, 20 cases)",
     ),
     (
         "10.jsonl",
         {"min_mean": 0.9},
         3,
-        ": the case pass rate is 0.500, below 0.9 (95% 0.299…0.701, 20 cases)",
+        ": the case pass rate is 50.0%, below 90.0% (95% 29.9…70.1%, 20 cases)",
     ),
     (
         "19.jsonl",
         {"policy": "lower.yaml"},
         3,
-        "the lower limit of the case pass rate is 0.764, below 0.9 (0.950, 95% 0.764…",
+        "the lower limit of the case pass rate is 76.4%, below 90.0% (95.0%, 95% 76.4…",
     ),
     (
         "19.jsonl",
         {"min_mean": 0.9, "baseline": "20.jsonl"},
         0,
-        "the case pass rate is 0.950, at least 0.9 (95% 0.764…0.991, 20 cases); no regression was shown against 20.jsonl: 1.000",
+        "the case pass rate is 95.0%, at least 90.0% (95% 76.4…99.1%, 20 cases); no regression was shown against 20.jsonl: 100.0%",
     ),
     (
         "19.jsonl",
         {"min_mean": 0.99, "baseline": "20.jsonl"},
         3,
-        "below 0.99 (95% 0.764…0.991, 20 cases); against 20.jsonl: 1.000",
+        "below 99.0% (95% 76.4…99.1%, 20 cases); against 20.jsonl: 100.0%",
     ),
     ("19.jsonl", {"metric": "score"}, 1, "no rule decides on the mean score: give"),
     ("empty.jsonl", {}, 1, "empty.jsonl is empty"),
@@ -119,8 +119,8 @@ VERDICTS = [
         "is not complete: it has 5 of 20 results; allow_partial=True decides on what it has",
     ),
     ("error.jsonl", {"min_mean": 0}, 1, "(c3); the policy allows 0, and max_unmeasured=1 would allow it"),
-    ("error.jsonl", {"min_mean": 0.5, "max_unmeasured": 1}, 0, "at least 0.5"),
-    ("error.jsonl", {"policy": "loose.yaml"}, 0, "at least 0.5"),
+    ("error.jsonl", {"min_mean": 0.5, "max_unmeasured": 1}, 0, "at least 50.0%"),
+    ("error.jsonl", {"policy": "loose.yaml"}, 0, "at least 50.0%"),
     ("errors.jsonl", {"min_mean": 0}, 1, "20 cases not measured (c0, c1, c2 and 17 more)"),
     (
         "half.jsonl",
@@ -138,7 +138,7 @@ VERDICTS = [
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "improve.yaml"}, 1, "the policy requires improved"),
     ("20.jsonl", {"baseline": "19.jsonl", "policy": "same.yaml"}, 1, "the policy requires equivalent"),
     ("leak.jsonl", {"min_mean": 0}, 3, "1 critical finding (secret-leak), at most 0 allowed"),
-    ("leak.jsonl", {"policy": "leaks.yaml"}, 0, "at least 0.5"),
+    ("leak.jsonl", {"policy": "leaks.yaml"}, 0, "at least 50.0%"),
     ("many.jsonl", {"policy": "low.yaml"}, 3, "1 critical finding ("),
     ("a b#%.jsonl", {"min_mean": 0}, 3, "1 critical finding ("),
     ("unjudged.jsonl", {}, 1, "1 case not measured (c19)"),
@@ -194,13 +194,19 @@ VISIBLE = [
         3,
         "strict",
         "undecided",
-        "the case pass rate is worse than in was.jsonl by 0.022, and max_drop is 0",
+        "the case pass rate is worse than in was.jsonl by 2.2 points, and max_drop is 0 points",
     ),
     (SLIGHT, 3, "lenient", "passed", "no regression was shown"),
     (SLIGHT, 3, "lenient", "passed", "; 2 cases got worse (t14, t12), 1 got better"),
     (UNTRIED, 1, "balanced", "undecided", "; 2 cases got worse (t0, t1)"),
-    (UNTRIED, 1, "balanced", "undecided", "by 0.13, and max_drop is 0.05"),  # one trial: no case newly fails
-    (UNTRIED, 1, "strict", "undecided", "by 0.13, and max_drop is 0"),
+    (
+        UNTRIED,
+        1,
+        "balanced",
+        "undecided",
+        "by 13 points, and max_drop is 5 points",
+    ),  # one trial: no case newly fails
+    (UNTRIED, 1, "strict", "undecided", "by 13 points, and max_drop is 0 points"),
     (([3] * 20, [0] * 20), 3, "lenient", "failed", "it regressed"),
 ]
 CODES = {"passed": 0, "undecided": 1, "failed": 3}
@@ -223,7 +229,7 @@ def test_a_visible_drop_is_not_green_and_all_reports_agree(
     if outcome != "failed":
         assert "cases can show a drop of" in line
     if outcome == "undecided":
-        assert re.search(r"a difference of 0\.\d+ needs about [\d,]+ more cases", line)
+        assert re.search(r"a difference of \S+ points needs about [\d,]+ more cases", line)
         assert "again" not in line
     assert annotation.startswith(
         {"passed": "::notice ", "undecided": "::warning ", "failed": "::error "}[outcome]
@@ -298,10 +304,10 @@ GONE = ({"law": 12, "tax": 6}, {"law": 0, "tax": 12})
     [
         (
             COLLAPSED, {"by": ("tag",)}, 0,
-            "worse, and not shown to be a regression: tag law 0.667 → 0.083 (12 cases), tag 'law ' 0.500 → 0.417 (12 cases)",
+            "worse, and not shown to be a regression: tag law 66.7% → 8.3% (12 cases), tag 'law ' 50.0% → 41.7% (12 cases)",
         ),
         (COLLAPSED, {}, 0, "no regression was shown against was.jsonl"),
-        (GONE, {"by": ("tag",)}, 3, "the slice tag law regressed: 1.000 → 0.000"),
+        (GONE, {"by": ("tag",)}, 3, "the slice tag law regressed: 100.0% → 0.0%"),
     ],
 )  # fmt: skip
 def test_a_slice_that_got_worse_is_named_and_one_that_regressed_decides(
@@ -537,4 +543,4 @@ def test_text_for_markdown_stays_text(text):
 
 def test_the_interval_of_a_level_is_named():
     level = RunLevel(metric="passed", mean=0.9, low=0.8, high=0.95, method="gaffke", cases=3)
-    assert level_text(level) == "the case pass rate is 0.900, 95% 0.800…0.950, 3 cases"
+    assert level_text(level) == "the case pass rate is 90.0%, 95% 80.0…95.0%, 3 cases"

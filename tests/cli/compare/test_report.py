@@ -93,7 +93,7 @@ def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):
     folder, canaries, before, after = stored
     out, text = write(command, folder, "pair.md", before, after)
     assert out == "9 results of 2 runs in pair.md\n"
-    assert text.startswith("# Comparison by passed\n\n> [!WARNING]\n> **Not enough data.** 0.000 → 0.500")
+    assert text.startswith("# Comparison by passed\n\n> [!WARNING]\n> **Not enough data.** 0.0% → 50.0%")
     assert "<details><summary>2 changed</summary>" in text
     assert "<details><summary>1 only in the run</summary>" in text
     assert canaries("id 0") in text
@@ -174,7 +174,7 @@ def test_a_report_by_a_member_has_the_numbers_of_evaluate_and_compare(command, t
     verdicts = [one["result"]["verdict"] for one in compared["comparisons"][0]["slices"]]
     rows = text.partition(PAIR_TABLE.format("topic"))[2].splitlines()[2:4]
     assert [line.split(" | ")[-1].removesuffix(" |") for line in rows] == verdicts
-    assert rows[0].startswith("| law | 4 | 0.500 | 0.750 | \\+0.250 (")
+    assert rows[0].startswith("| law | 4 | 50.0% | 75.0% | \\+25.0 points (")
     assert text.index("by topic") < text.index("<details>")
     assert PAIR_TABLE.format("check") in text
     for one in ("4.jsonl", "4.csv"):

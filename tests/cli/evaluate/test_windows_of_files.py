@@ -59,13 +59,13 @@ def test_two_windows_are_compared_by_slice_with_mixes_and_sampling_rates(weeks, 
     assert "last: 40 cases" in done.out
     assert "this.jsonl: 40 cases" in done.out
     assert "last → this.jsonl" in done.out
-    assert "0.800 → 0.400" in done.out
+    assert "80.0% → 40.0%" in done.out
     assert "regressed" in done.out
     assert "the runs have different sampling rates: 50% → 25% of all traces" in done.out
     assert "the runs have different mixes by customer: free 25% → 75%, gold 75% → 25%" in done.out
     assert "--standardize-by customer compares them with one mix" in done.out
     weighted = command(*arguments, "--standardize-by", "customer", folder=weeks)
-    assert "0.800 → 0.800 (" in weighted.out
+    assert "80.0% → 80.0% (" in weighted.out
     assert "standardized by customer: each slice counts as in last: gold 75%, free 25%" in weighted.out
 
 

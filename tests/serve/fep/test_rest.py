@@ -182,7 +182,7 @@ def test_a_comparison_for_a_page_has_the_words_of_the_command_and_pages_of_cases
     alone = client.get(f"{path}?runs={good},{bad}").json()
     assert alone["comparison"] == plain
     words = alone["pairs"][0]
-    assert words["headline"].startswith("1.000 → 0.000 (−1.000, 95% −1.000…")
+    assert words["headline"].startswith("100.0% → 0.0% (−100.0 points, 95% −100.0…")
     assert words["headline"].endswith("20 cases) regressed")
     assert words["counts"] == "passed: 20 worse, 0 better, 0 unchanged"
     assert words["charts"]["points"] == [{"before": 1.0, "after": 0.0, "cases": 20}]

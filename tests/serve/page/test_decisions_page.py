@@ -82,10 +82,13 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expec
     ).content
     (pair,) = msgspec.json.decode(document, type=RunComparison).comparisons
     verdict = page.get_by_role("region", name="Verdict")
-    words, _, last = verdict_line(pair.result).partition(f" {pair.result.verdict}")
+    words, _, last = verdict_line(pair.result).partition(f" {pair.result.word}")
     expect(verdict).to_contain_text(words)
-    expect(verdict).to_contain_text(pair.result.verdict)
+    expect(verdict).to_contain_text(pair.result.word)
     assert last == ""
+    expect(verdict).to_contain_text(re.compile("(Worse in|The largest drop is in) tag|No slice is worse"))
+    line = verdict.locator(".compare-slice-line").bounding_box()
+    assert line["y"] + line["height"] < 900  # in the first screen of 1440x900
     expect(verdict).to_contain_text(f"{pair.worse} worse, {pair.better} better, {pair.unchanged} unchanged")
     expect(page.get_by_role("region", name="By tag").get_by_role("row")).to_have_count(1 + len(pair.slices))
     grid = page.get_by_role("grid", name="Cases")

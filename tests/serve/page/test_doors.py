@@ -500,7 +500,7 @@ def assert_gate(run, gate, overview, site):
     elif score["scale"] != "number":
         assert [level[part] for part in ENDS[1:]] == [score[part] for part in ENDS[1:]]
         assert abs(level["mean"] - score["value"]) < 1e-12  # a scorecard has twelve digits
-        number = value_text(score["value"], "score")
+        number = value_text(score["value"], "rate" if level["metric"] == "passed" else "score")
         words = {"passed": "the case pass rate", "score": "the mean score"}[level["metric"]]
         assert f"{words} is {number}, 95% " in markdown
     assert suite.find(".//testcase[@classname='assay']/*[@message]") is None or gate["reason"] == (

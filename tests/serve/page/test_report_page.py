@@ -113,7 +113,7 @@ def test_a_report_shows_the_slices_of_a_run_and_of_a_comparison(report, site):
     site.check_accessibility(page)
     both = report(*runs, "--by", "tag", "--by", "check", width=390, height=844)
     slices = both.get_by_role("region", name="By tag")
-    expect(slices.get_by_role("row").nth(2)).to_contain_text(re.compile(r"odd.*10.*0\.500.*1\.000"))
+    expect(slices.get_by_role("row").nth(2)).to_contain_text(re.compile(r"odd.*10.*50\.0%.*100\.0%"))
     expect(slices.get_by_role("button")).to_have_count(0)  # the file has no list of cases by slice
     expect(both.get_by_role("region", name="By check").get_by_role("row")).to_have_count(2)
     assert both.evaluate("document.documentElement.scrollWidth") <= 390
@@ -124,7 +124,7 @@ def test_a_comparison_opens_a_case_side_by_side(report, site):
     before = site.runs.evaluate(capitals(lambda number: number % 2), "before")
     after = site.runs.evaluate(capitals(lambda number: number != 3), "after")
     page = report(before, after)
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("0.500 → 0.950")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("50.0% → 95.0%")
     row = page.get_by_role("row").filter(has_text="capital-3")
     expect(row).to_contain_text("Regressed")
     row.click()

@@ -91,3 +91,46 @@ def test_a_check_of_a_case_is_corrected_and_the_list_says_so(site, page):
     expect(drawer.locator(".case-head")).not_to_contain_text("corrected")
     last = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"][-1]
     assert json.loads(last["signal"]["correction"]) == {"check": "exact_match", "withdrawn": True}
+
+
+def test_quick_keys_answer_each_for_the_case_that_was_shown(site, page):
+    """Keys faster than the server. The first answer waits; none is lost, and none goes to another case."""
+    run = site.runs.evaluate(judged_evaluation(), "quickly reviewed")
+    site.client.post(f"/v1/host/assay/runs/{run}/review", json={"count": 4})
+    page.goto(f"{site.address(run)}/review")
+    expect(page.get_by_text("Case 1 of 4")).to_be_visible()
+    held = []
+    page.route("**/annotations", lambda route: held.append(route) if not held else route.continue_())
+    shown = []
+    for at, key in enumerate("1221"):
+        shown.append(page.locator(".review-case").get_attribute("aria-label").removeprefix("Case "))
+        page.keyboard.press(key)
+        if at < 3:
+            expect(page.get_by_text(f"Case {at + 2} of 4")).to_be_visible()  # the server has no answer yet
+    expect(page.get_by_text("You have answered for every drawn case.")).to_be_visible()
+    assert len(held) == 1
+    held[0].continue_()
+    numbers = page.get_by_label("What the answers say")
+    expect(numbers).to_contain_text("over 4 cases")
+    page.unroute("**/annotations")
+    notes = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"]
+    labels = [(note["target"].get("nodeId"), note["signal"].get("label")) for note in notes]
+    words = ["pass", "fail", "fail", "pass"]
+    said = [(case, f"llm_judge: {word}") for case, word in zip(shown, words, strict=True)]
+    assert [label for label in labels if label[0]] == said
+
+
+def test_an_answer_that_the_server_refuses_is_named_and_sent_again(site, page):
+    run = site.runs.evaluate(judged_evaluation(), "reviewed offline")
+    site.client.post(f"/v1/host/assay/runs/{run}/review", json={"count": 4})
+    page.goto(f"{site.address(run)}/review")
+    expect(page.get_by_text("Case 1 of 4")).to_be_visible()
+    page.route("**/annotations", lambda route: route.abort())
+    page.keyboard.press("1")
+    problem = page.get_by_role("alert").filter(has_text="is not stored")
+    expect(problem).to_be_visible()
+    expect(page.get_by_label("0 of 4 answered")).to_be_visible()
+    page.unroute("**/annotations")
+    problem.get_by_role("button", name="Send it again").click()
+    expect(page.get_by_label("What the answers say")).to_contain_text("over 1 case")
+    expect(problem).to_have_count(0)

@@ -16,6 +16,8 @@ export interface DifferenceInterval {
   measured_verdict?: CompareVerdict;
   cases_before?: number; // if they are not paired
   cases_after?: number;
+  share?: boolean; // the numbers are shares of cases
+  same?: boolean; // every case has the same value in both runs
 }
 
 export interface CaseList {

@@ -1,13 +1,15 @@
 import { expect, test } from "vitest";
 
-import { caseValue, duration, money, percent, score } from "./format";
+import { caseValue, confidence, duration, money, percent, points, score } from "./format";
 import examples from "./number_examples.json";
 
 // tests/stats/test_number_text.py reads the same table
 test.each(examples.money as [number, string][])("%d dollars read %s", (value, text) => expect(money(value)).toBe(text));
 test.each(examples.score as [number, string][])("a score of %d reads %s", (value, text) => expect(score(value)).toBe(text));
 test.each(examples.case_value as [number, string][])("a value of %d reads %s", (value, text) => expect(caseValue(value)).toBe(text));
-test.each(examples.confidence as [number, string][])("a confidence of %d reads %s", (value, text) => expect(percent(value, 0)).toBe(text));
+test.each(examples.confidence as [number, string][])("a confidence of %d reads %s", (value, text) => expect(confidence(value)).toBe(text));
+test.each(examples.percent as [number, string][])("a share of %d reads %s", (value, text) => expect(percent(value)).toBe(text));
+test.each(examples.points as [number, string][])("a difference of shares of %d reads %s", (value, text) => expect(points(value)).toBe(text));
 test("a number that is missing is a dash", () => expect([money(null), score(undefined), caseValue(null)]).toEqual(["–", "–", "–"]));
 
 test.each([

@@ -34,8 +34,28 @@ export function score(value: number | null | undefined): string {
   return text === "0.000" && value > 0 ? "<0.001" : text;
 }
 
-export function percent(value: number | null | undefined, digits = 1): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? MISSING : `${fixed(value * 100, digits)}%`;
+/** A share from 0 to 1: `83.3%`, rounded as a score is. A share below 1 never reads 100.0%, and one above 0 never 0.0%. */
+export function percent(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  const text = fixed(hundredfold(value), 1);
+  if (text === "100.0" && value < 1) return ">99.9%";
+  return text === "0.0" && value > 0 ? "<0.1%" : `${text}%`;
+}
+
+/** The difference of two shares: `+12.5 points`, `−3.0 points`. */
+export function points(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  const text = fixed(Math.abs(hundredfold(value)), 1);
+  return `${text === "0.0" ? "+" : value < 0 ? "−" : "+"}${text} points`;
+}
+
+/** How sure an agent is, in its own words: `90%`. */
+export function confidence(share: number): string {
+  return `${fixed(share * 100, 0)}%`;
+}
+
+function hundredfold(share: number): number {
+  return Number(fixed(share, 3)) * 100;
 }
 
 const whole = new Intl.NumberFormat("en-US");

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from assay.cli.console.console_table import Page, Table, Text, cell
 from assay.comparison.compare import CaseDifference, PairComparison, RunComparison
-from assay.comparison.difference import DifferenceInterval, SliceDifference
+from assay.comparison.difference import NO_CHANGE, DifferenceInterval, SliceDifference
 from assay.comparison.wording import (
     ADJUSTED,
     ALL_ADJUSTED,
@@ -16,6 +16,7 @@ from assay.comparison.wording import (
     cases_text,
     counts_line,
     differs_line,
+    end_text,
     interval_text,
     metric_texts,
     power_line,
@@ -25,7 +26,12 @@ from assay.comparison.wording import (
 from assay.results.slices import slice_text
 from assay.stats.number_text import case_value
 
-STYLES = {"improved": "bold green", "regressed": "bold red", "equivalent": "bold cyan"}
+STYLES = {
+    "improved": "bold green",
+    "regressed": "bold red",
+    "equivalent": "bold cyan",
+    NO_CHANGE: "bold cyan",
+}
 
 
 def show_comparisons(compared: RunComparison, *, names: bool = False) -> None:
@@ -56,7 +62,7 @@ def show_pair(pair: PairComparison, compared: RunComparison, *, name: bool = Fal
 
 
 def _headline(result: DifferenceInterval) -> Text:
-    line, word = verdict_line(result), result.verdict
+    line, word = verdict_line(result), result.word
     text = cell(line.removesuffix(word))
     return text.append(word, style=STYLES.get(word, "bold yellow"))
 
@@ -91,7 +97,7 @@ def _put_metrics(page: Page, pair: PairComparison) -> None:
     for one in pair.metrics:
         texts = metric_texts(one)
         name = f"{texts.metric} (lower is better)" if one.lower_is_better else texts.metric
-        verdict = cell(texts.verdict, STYLES.get(one.result.verdict, ""))
+        verdict = cell(texts.verdict, STYLES.get(one.result.word, ""))
         numbers = (cases_text(one.result), texts.before, texts.after, texts.difference, texts.interval)
         table.add_row(name, *numbers, verdict)
     page.put_table(table)
@@ -106,12 +112,12 @@ def _put_slices(page: Page, slices: Sequence[SliceDifference]) -> None:
             table.add_column(cell(name), justify="right" if 0 < at < 5 else "left", no_wrap=True)
         for one in every[:MAX_SLICES]:
             result = one.result
-            verdict = cell(slice_verdict(result), STYLES.get(result.verdict, ""))
+            verdict = cell(slice_verdict(result), STYLES.get(result.word, ""))
             table.add_row(
                 slice_text(one.slice),
                 cases_text(result),
-                "–" if result.before is None else case_value(result.before),
-                "–" if result.after is None else case_value(result.after),
+                end_text(result, result.before),
+                end_text(result, result.after),
                 interval_text(result),
                 verdict,
             )

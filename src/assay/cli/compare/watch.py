@@ -5,7 +5,7 @@ import msgspec
 from assay.api.watch import Watch, WatchedWindow, WatchOptions, watch_project
 from assay.cli.console.console import count_of, echo, echo_json
 from assay.cli.console.console_table import Page, Table, cell
-from assay.comparison.run_level import METHOD_NAMES, level_value
+from assay.comparison.run_level import METHOD_NAMES, level_value, limits_of
 from assay.errors import UsageError
 
 LOOKS = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow"}
@@ -60,11 +60,11 @@ def traces_text(window: WatchedWindow) -> str:
 
 
 def level_text(window: WatchedWindow) -> str:
-    """`0.92 (0.86–0.96)`; a dash where nothing is known."""
+    """`92.0% (86.1–95.6%)`; a dash where nothing is known."""
     level = window.level
     if level is None or level.mean is None:
         return "–"
     mean = level_value(level, level.mean)
     if level.low is None or level.high is None:
         return f"{mean} ({METHOD_NAMES[level.method]})"
-    return f"{mean} ({level_value(level, level.low)}–{level_value(level, level.high)})"
+    return f"{mean} ({limits_of(level, '–')})"

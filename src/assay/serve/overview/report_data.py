@@ -52,7 +52,7 @@ MAX_BYTES = 16_000_000  # of all cases with content
 LISTED = 100  # rows of a table in Markdown
 PREVIEWS = 100  # rows whose texts are read at a time
 CHANGES = ("changed", "unmeasured", "only_in_baseline", "only_in_run", "other_inputs", "unchanged")
-_ABOUT = ("judge", "judges", "suiteDigest")  # what stays without content
+_ABOUT = ("judge", "suiteDigest")  # what stays without content
 
 
 class ReportRun(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from assay.comparison.compare import PairComparison
 from assay.comparison.difference import DifferenceInterval
 from assay.comparison.gate_reports import plain
 from assay.comparison.views.page_view import ComparedCase, PairView
-from assay.comparison.wording import cases_text, slice_verdict
+from assay.comparison.wording import cases_text, end_text, slice_verdict
 from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text
 from assay.runs.run_names import name_of, other_tags
@@ -282,7 +282,7 @@ def _number(value: float | None) -> str:
 
 
 def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]) -> list[str]:
-    verdict = pair.result.verdict
+    verdict = pair.result.word
     lines = [
         f"> [!{ALERTS.get(verdict, 'WARNING')}]",
         f"> **{verdict.capitalize()}.** {plain(words.headline.removesuffix(verdict).strip(), 2000)}",
@@ -318,7 +318,8 @@ def _pair(pair: PairComparison, words: PairView, cases: dict[str, ComparedCases]
 
 
 def _difference(result: DifferenceInterval, text: str) -> tuple[str, ...]:
-    return cases_text(result), _number(result.before), _number(result.after), text, slice_verdict(result)
+    before, after = (end_text(result, value) for value in (result.before, result.after))
+    return cases_text(result), before, after, text, slice_verdict(result)
 
 
 def _change(case: ComparedCase) -> tuple[str, ...]:

@@ -14,12 +14,13 @@ import { ChartView } from "~/charts/ChartView";
 import { tickText } from "~/charts/scales";
 import { byGrouping } from "~/screens/run/RunSlices";
 import { distribution, scatter } from "./marks";
+import { SliceLine, type NamedSlice } from "./SliceLine";
 import { SliceTable } from "./SliceTable";
 import { DiffView } from "./DiffView";
 import { GridView } from "./GridView";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
-import { groupingOptions, metricOptions, NO_SLICES, VERDICT_TONE, VERDICT_WHY } from "./words";
+import { groupingOptions, metricOptions, NO_SLICES, VERDICT_TONE, VERDICT_WHY, verdictWord } from "./words";
 
 const VIEWS = [
   ["", "Verdict"],
@@ -205,13 +206,14 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
   if (!pair || !words) return <ErrorState error={new Error("The server sent no comparison.")} />;
   const { points, grid, bars } = words.charts;
   const passed = points.length > 0 && metric === "passed" ? passCounts(points) : null;
+  const slices = (pair.slices ?? []).map((slice, index) => ({ ...slice, text: words.slices[index] ?? "" }));
   const file = `comparison-${format.shortId(pair.run).replace("…", "")}`;
   const open = (id: string) => changeParams({ case: id });
   return (
     <>
       {comparisons.length > 1 && <PairTable view={view} at={at} rows={rows} />}
+      <Verdict pair={pair} words={words} slices={slices} lowerIsBetter={lowerIsBetter} />
       <MetricTable query={{ ...query, by: "" }} at={at} chosen={metric} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
-      <Verdict pair={pair} words={words} />
       {passed !== null && <PassStrip counts={passed} selects={reportSource() === null} />}
       {points.length > 0 && passed === null && (
         <div className="compare-charts">
@@ -232,7 +234,7 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
           />
         </div>
       )}
-      {byGrouping((pair.slices ?? []).map((slice, index) => ({ ...slice, text: words.slices[index] ?? "" }))).map(([by, slices]) => (
+      {byGrouping(slices).map(([by, slices]) => (
         <SliceTable key={by} by={by} slices={slices} />
       ))}
       <CaseTable key={pair.run} pair={pair} query={{ ...query, of: pair.run }} file={file} />
@@ -278,7 +280,7 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
               <td className="num compare-count">{pair.unpaired ? format.MISSING : format.count(pair.better)}</td>
               <td className="num compare-count">{pair.unpaired ? format.MISSING : format.count(pair.worse)}</td>
               <td>
-                <Chip tone={VERDICT_TONE[pair.result.verdict]}>{pair.result.verdict}</Chip>
+                <Chip tone={VERDICT_TONE[verdictWord(pair.result)]}>{verdictWord(pair.result)}</Chip>
               </td>
             </tr>
           ))}
@@ -290,22 +292,24 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
 }
 
 function withoutVerdict(headline: string, pair: PairComparison): string {
-  return headline.endsWith(pair.result.verdict) ? headline.slice(0, -pair.result.verdict.length).trimEnd() : headline;
+  const word = verdictWord(pair.result);
+  return headline.endsWith(word) ? headline.slice(0, -word.length).trimEnd() : headline;
 }
 
 /** The verdict in the words of `assay compare`, with a drawing of its interval. */
-function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
+function Verdict({ pair, words, slices, lowerIsBetter }: { pair: PairComparison; words: PairView; slices: NamedSlice[]; lowerIsBetter: boolean }) {
   const { result } = pair;
   return (
     <section className="card compare-verdict" aria-label="Verdict">
       <div className="compare-line">
-        <Chip tone={VERDICT_TONE[result.verdict]}>{result.verdict}</Chip>
+        <Chip tone={VERDICT_TONE[verdictWord(result)]}>{verdictWord(result)}</Chip>
         <p className="compare-headline num">{withoutVerdict(words.headline, pair)}</p>
       </div>
       {result.difference !== null && result.low !== null && result.high !== null && (
-        <IntervalDrawing difference={result.difference} low={result.low} high={result.high} level={result.level} />
+        <IntervalDrawing difference={result.difference} low={result.low} high={result.high} level={result.level} share={result.share === true} />
       )}
-      <p>{VERDICT_WHY[result.verdict]}</p>
+      <p>{VERDICT_WHY[verdictWord(result)]}</p>
+      <SliceLine slices={slices} lowerIsBetter={lowerIsBetter} />
       <p className="quiet">{words.counts}</p>
       {(pair.differs ?? []).length > 0 && (
         <p className="quiet">
@@ -332,15 +336,16 @@ function Verdict({ pair, words }: { pair: PairComparison; words: PairView }) {
 }
 
 /** The interval of the difference on a scale around 0. */
-function IntervalDrawing({ difference, low, high, level }: { difference: number; low: number; high: number; level: number }) {
+function IntervalDrawing({ difference, low, high, level, share }: { difference: number; low: number; high: number; level: number; share: boolean }) {
   const reach = 1.15 * Math.max(Math.abs(low), Math.abs(high), 1e-9);
   const at = (value: number) => `${50 + (value / reach) * 50}%`;
   const tone = low > 0 || high < 0 ? "decided" : "open";
+  const text = share ? format.points : format.caseValue;
   return (
     <div
       className={`compare-interval ${tone}`}
       role="img"
-      aria-label={`Difference ${format.caseValue(difference)}, ${Math.round(level * 1000) / 10} % interval from ${format.caseValue(low)} to ${format.caseValue(high)}`}
+      aria-label={`Difference ${text(difference)}, ${Math.round(level * 1000) / 10}% interval from ${text(low)} to ${text(high)}`}
     >
       <svg width="100%" height="26" aria-hidden="true">
         <line className="scale" x1="0" x2="100%" y1="13" y2="13" />
@@ -349,11 +354,11 @@ function IntervalDrawing({ difference, low, high, level }: { difference: number;
         <circle className="point" cx={at(difference)} cy="13" r="5" />
       </svg>
       <div className="row faint num">
-        <span>{tickText(-reach)}</span>
+        <span>{share ? format.points(-reach) : tickText(-reach)}</span>
         <span className="grow" />
         <span>no difference</span>
         <span className="grow" />
-        <span>+{tickText(reach)}</span>
+        <span>{share ? format.points(reach) : `+${tickText(reach)}`}</span>
       </div>
     </div>
   );

@@ -3,7 +3,7 @@ import { getComparison, type MetricDifference, type MetricTexts } from "~/api/co
 import { reportSource } from "~/api/client";
 import { changeParams } from "~/state/address";
 import { Chip, ErrorState, Loading, VisibleText } from "~/ui";
-import { casesText, METRIC_NAMES, VERDICT_TONE } from "./words";
+import { casesText, METRIC_NAMES, VERDICT_TONE, verdictWord } from "./words";
 
 interface Props {
   query: { runs: string[]; metric: string; by: string; margin: string };
@@ -13,7 +13,7 @@ interface Props {
   own?: { metrics: MetricDifference[]; texts: MetricTexts[] };
 }
 
-/** Every metric at once, with intervals that are adjusted for their number. A row chooses the metric of the verdict below. */
+/** Every metric at once, with intervals that are adjusted for their number. A row chooses the metric of the verdict above. */
 export function MetricTable({ query, at, chosen, own }: Props) {
   const { runs, metric, by, margin } = query;
   const view = useQuery({
@@ -75,14 +75,14 @@ export function MetricTable({ query, at, chosen, own }: Props) {
                 <td className="num">{words?.difference ?? "–"}</td>
                 <td className="num compare-count">{words?.interval ?? "–"}</td>
                 <td>
-                  <Chip tone={VERDICT_TONE[one.result.verdict]}>{one.result.verdict}</Chip>
+                  <Chip tone={VERDICT_TONE[verdictWord(one.result)]}>{verdictWord(one.result)}</Chip>
                 </td>
               </tr>
             );
           })}
         </tbody>
       </table>
-      <p className="compare-note">The intervals are adjusted for the number of metrics by Holm’s method. The verdict below is of one metric and is not adjusted.</p>
+      <p className="compare-note">The intervals are adjusted for the number of metrics by Holm’s method. The verdict above is of one metric and is not adjusted.</p>
     </section>
   );
 }

@@ -1,6 +1,6 @@
 import type { ScatterPoint } from "~/api/comparison";
 import { changeParams } from "~/state/address";
-import { count } from "~/ui/format";
+import { count, percent } from "~/ui/format";
 
 export interface PassCounts {
   stayed: number;
@@ -46,7 +46,7 @@ export function PassStrip({ counts, selects }: { counts: PassCounts; selects: bo
               ) : (
                 count(counts[name])
               )}
-              <small className="faint">{total === 0 ? "" : ` ${Math.round((100 * counts[name]) / total)} %`}</small>
+              <small className="faint">{total === 0 ? "" : ` ${percent(counts[name] / total)}`}</small>
             </dd>
           </div>
         ))}

@@ -1,8 +1,8 @@
 import { reportSource } from "~/api/client";
 import type { SliceDifference } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
-import { Chip, format, VisibleText } from "~/ui";
-import { casesText, VERDICT_TONE } from "./words";
+import { Chip, VisibleText } from "~/ui";
+import { casesText, endText, VERDICT_TONE, verdictWord } from "./words";
 
 /** The slices of a comparison by one grouping. A slice selects its cases in the list below; a report has no such list. */
 export function SliceTable({ by, slices }: { by: string; slices: (SliceDifference & { text: string })[] }) {
@@ -52,11 +52,11 @@ export function SliceTable({ by, slices }: { by: string; slices: (SliceDifferenc
                   )}
                 </th>
                 <td className="num">{casesText(slice.result)}</td>
-                <td className="num">{format.caseValue(slice.result.before)}</td>
-                <td className="num">{format.caseValue(slice.result.after)}</td>
+                <td className="num">{endText(slice.result, slice.result.before)}</td>
+                <td className="num">{endText(slice.result, slice.result.after)}</td>
                 <td className="num">{slice.text}</td>
                 <td>
-                  <Chip tone={VERDICT_TONE[slice.result.verdict]}>{slice.result.verdict}</Chip>
+                  <Chip tone={VERDICT_TONE[verdictWord(slice.result)]}>{verdictWord(slice.result)}</Chip>
                 </td>
               </tr>
             );

@@ -6,6 +6,7 @@ import type { DifferenceInterval, MetricDifference } from "~/api/comparison";
 import "~/testing/dom";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
+import { SliceLine } from "./SliceLine";
 import { groupingOptions, metricOptions } from "./words";
 
 const result: DifferenceInterval = { before: 0.5, after: 0.7, difference: 0.2, low: 0.1, high: 0.3, level: 0.99, method: "t", cases: 40, verdict: "improved" };
@@ -13,6 +14,7 @@ const metrics: MetricDifference[] = [
   { metric: "passed", kind: "passed", lower_is_better: false, result },
   { metric: "is-\u202ehidden", kind: "check", lower_is_better: false, result: { ...result, verdict: "not enough data" } },
   { metric: "cost_usd", kind: "output", lower_is_better: true, result: { ...result, verdict: "regressed" } },
+  { metric: "polite", kind: "check", lower_is_better: false, result: { ...result, verdict: "not enough data", same: true } },
 ];
 const texts = metrics.map(({ metric, result }) => ({ metric, before: "0.50", after: "0.70", difference: "+0.20", interval: "99% 0.10…0.30", verdict: result.verdict }));
 
@@ -23,7 +25,9 @@ test("the table of metrics has a row for each, and a row chooses the metric", ()
     </QueryClientProvider>,
   );
   const rows = screen.getAllByRole("row").slice(1);
-  expect(rows).toHaveLength(3);
+  expect(rows).toHaveLength(4);
+  expect(within(rows[1]!).getByText("not enough data")).toBeTruthy();
+  expect(within(rows[3]!).getByText("no change")).toBeTruthy();
   expect(within(rows[0]!).getByRole("button").getAttribute("aria-pressed")).toBe("true");
   expect(within(rows[2]!).getByText("regressed")).toBeTruthy();
   expect(rows[1]?.textContent).toContain("RLO");
@@ -42,6 +46,32 @@ test("a number of the strip shows its cases", () => {
   render(<PassStrip counts={{ stayed: 5, lost: 2, gained: 0, failing: 3 }} selects />);
   expect(screen.getAllByRole("button").map((button) => button.textContent)).toEqual(["5", "2", "3"]);
   fireEvent.click(screen.getByRole("button", { name: "2" }));
+  expect(window.location.hash).toContain("change=worse");
+});
+
+const slice = (name: string, difference: number, verdict: DifferenceInterval["verdict"] = "not enough data") => ({
+  by: "tag",
+  slice: name,
+  text: `${difference} points`,
+  result: { ...result, difference, verdict },
+});
+
+test.each([
+  [[slice("warranty", -17, "regressed"), slice("refund", -3), slice("invoice", 9)], false, "Worse in tag warranty -17 points."],
+  [[slice("refund", -3), slice("invoice", 9)], false, "No slice is shown to be worse. The largest drop is in tag refund -3 points."],
+  [[slice("refund", 3), slice("invoice", 9)], false, "No slice is worse."],
+  [[slice("slow", 3), slice("quick", -9)], true, "No slice is shown to be worse. The largest drop is in tag slow 3 points."],
+  [["a", "b", "c", "d", "e"].map((name) => slice(name, -1, "regressed")), false, "Worse in tag a -1 points; tag b -1 points; tag c -1 points and 2 more."],
+  [[], false, ""],
+])("the verdict names the slices that got worse", (slices, lowerIsBetter, text) => {
+  const { container } = render(<SliceLine slices={slices} lowerIsBetter={lowerIsBetter} />);
+  expect(container.textContent).toBe(text);
+});
+
+test("a slice of the verdict shows its cases that got worse", () => {
+  render(<SliceLine slices={[slice("warranty", -17, "regressed")]} lowerIsBetter={false} />);
+  fireEvent.click(screen.getByRole("button", { name: "warranty" }));
+  expect(window.location.hash).toContain("slice=tag:warranty");
   expect(window.location.hash).toContain("change=worse");
 });
 

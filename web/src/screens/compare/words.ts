@@ -1,20 +1,29 @@
 /** The words and signs of a comparison. */
-import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, PairComparison } from "~/api/comparison";
+import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, PairComparison, SliceDifference } from "~/api/comparison";
 import type { Tone } from "~/ui";
-import { caseValue, count, MISSING } from "~/ui/format";
+import { caseValue, count, MISSING, percent } from "~/ui/format";
 
-export const VERDICT_TONE: Record<CompareVerdict, Tone> = {
+type VerdictWord = CompareVerdict | "no change";
+
+export const VERDICT_TONE: Record<VerdictWord, Tone> = {
   improved: "pass",
   regressed: "fail",
   equivalent: "live",
   "not enough data": "warn",
+  "no change": "live",
 };
 
+/** The verdict for a reader, as the terminal has it. Where nothing differs, what is missing is not data. */
+export function verdictWord({ same, verdict }: DifferenceInterval): VerdictWord {
+  return same === true && verdict === "not enough data" ? "no change" : verdict;
+}
+
 /** Why the verdict is what it is. */
-export const VERDICT_WHY: Record<CompareVerdict, string> = {
+export const VERDICT_WHY: Record<VerdictWord, string> = {
   improved: "The whole interval is on the better side of no difference.",
   regressed: "The whole interval is on the worse side of no difference.",
   equivalent: "The whole interval is within the margin.",
+  "no change": "Every case has the same result in both runs.",
   "not enough data": "These cases show neither a gain nor a loss. It does not mean that the runs are equal.",
 };
 
@@ -88,6 +97,17 @@ export function firstFilter(pair: PairComparison): ChangeFilter {
 /** How many cases a difference is of; of each run, if they are not paired. */
 export function casesText({ cases, cases_before: before, cases_after: after }: DifferenceInterval): string {
   return before === undefined || after === undefined ? count(cases) : `${count(before)} and ${count(after)}`;
+}
+
+/** The slices that regressed, and those that only fell, the worst of each first, as the server orders them. */
+export function fellIn<S extends SliceDifference>(slices: S[], lowerIsBetter: boolean): { regressed: S[]; fell: S[] } {
+  const falls = (slice: S) => (slice.result.difference ?? 0) * (lowerIsBetter && !["check", "criterion"].includes(slice.by) ? -1 : 1) < 0;
+  return { regressed: slices.filter((slice) => slice.result.verdict === "regressed"), fell: slices.filter(falls) };
+}
+
+/** The value of one of the runs: a share of cases in percent, any other number as it is. */
+export function endText(result: DifferenceInterval, value: number | null): string {
+  return result.share === true ? percent(value) : caseValue(value);
 }
 
 export function differenceText(before: number | undefined, after: number | undefined): string {

@@ -14,7 +14,7 @@ export function Numbers({ review, go }: { review: Review; go: (at: number) => vo
     <aside className="card review-numbers" aria-label="What the answers say">
       <div role="status" aria-label="Numbers">
       <dl>
-        <Row name="Agreement with the judge" value={numbers.agreement === null ? "–" : format.percent(numbers.agreement, 0)} note={`${kappaText(numbers)}${numbers.cases > 0 ? `, over ${format.plural(numbers.cases, noun)}` : ""}`} />
+        <Row name="Agreement with the judge" value={numbers.agreement === null ? "–" : format.percent(numbers.agreement)} note={`${kappaText(numbers)}${numbers.cases > 0 ? `, over ${format.plural(numbers.cases, noun)}` : ""}`} />
         <Row name="Bias of the judge" value={bias} note={aboutBias} />
         <Row name="Pass rate, corrected" value={rate} note={aboutRate} />
       </dl>

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "react";
 
 import type { ScreenProps } from "~/app/routes";
 import { getCase, type CaseDetail } from "~/api/cases";
-import { drawSample, getReview, labelCase, type Review, type ReviewCase } from "~/api/review";
+import { drawSample, getReview, type Review, type ReviewCase } from "~/api/review";
 import { ContentMode, ContentView } from "~/content/ContentView";
 import { formatAddress, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
@@ -14,7 +14,10 @@ import { Button, Chip, describe, Empty, ErrorState, Field, format, Loading, Noti
 import { plainText } from "~/ui/visible";
 
 import { Numbers } from "./Numbers";
-import { answerWord, nextOpen } from "./words";
+import { useAnswers } from "./answers";
+import { answerWord, nextOpen, placeOf } from "./words";
+
+const AHEAD = 3; // cases that are loaded before they are shown
 
 /** People check a judge: one drawn case a screen, their verdict by a key, and what all of them say about the judge. */
 export default function ReviewScreen({ params }: ScreenProps) {
@@ -110,11 +113,22 @@ function Draw({ run, review, more = false }: { run: string; review: Review; more
 }
 
 function Reviewing({ run, review }: { run: string; review: Review }) {
-  const { cases } = review;
+  const queries = useQueryClient();
+  const line = useAnswers(run, review.judge);
+  const cases = line.over(review.cases);
   const [place, setPlace] = useParam("at");
-  const given = /^\d{1,4}$/.test(place) ? Number(place) - 1 : -1;
-  const at = cases[given] === undefined ? (nextOpen(cases, 0) ?? 0) : given;
+  const at = placeOf(place, cases);
   const go = (next: number) => setPlace(String(Math.max(0, Math.min(cases.length - 1, next)) + 1));
+  const answer = (one: ReviewCase, passed: boolean, note: string) => {
+    line.give({ one, passed, note });
+    const next = nextOpen(line.over(review.cases), at);
+    if (next !== null) go(next);
+  };
+  useEffect(() => {
+    for (const { position } of cases.slice(at + 1, at + 1 + AHEAD)) {
+      if (position !== null) void queries.prefetchQuery({ queryKey: ["run", run, "case", position], queryFn: ({ signal }) => getCase(run, position, signal), staleTime: Infinity });
+    }
+  }, [queries, run, at, cases.length]);
   const answered = cases.filter((one) => one.mine !== undefined).length;
   const one = cases[at];
   return (
@@ -128,7 +142,17 @@ function Reviewing({ run, review }: { run: string; review: Review }) {
           <Button kind="plain" icon="down" aria-label="Next case (j)" disabled={at === cases.length - 1} onClick={() => go(at + 1)} />
         </div>
         {answered === cases.length && <Notice>You have answered for every drawn {review.noun}.</Notice>}
-        {one && <OneCase key={one.caseId} run={run} review={review} one={one} at={at} go={go} />}
+        <div role="alert">
+          {line.failures().map((given) => (
+            <Notice key={given.one.caseId} tone="fail">
+              {`Your answer for ${plainText(given.one.caseId.slice(0, 80))} is not stored: ${given.problem ?? ""} `}
+              <Button size="small" onClick={() => line.give({ one: given.one, passed: given.passed, note: given.note })}>
+                Send it again
+              </Button>
+            </Notice>
+          ))}
+        </div>
+        {one && <OneCase key={one.caseId} run={run} review={review} one={one} at={at} go={go} answer={answer} />}
         {answered === cases.length && cases.length < review.judged && <Draw run={run} review={review} more />}
       </div>
       <Numbers review={review} go={go} />
@@ -142,10 +166,10 @@ interface OneProps {
   one: ReviewCase;
   at: number;
   go: (at: number) => void;
+  answer: (one: ReviewCase, passed: boolean, note: string) => void;
 }
 
-function OneCase({ run, review, one, at, go }: OneProps) {
-  const queries = useQueryClient();
+function OneCase({ run, review, one, at, go, answer }: OneProps) {
   const [note, setNote] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
   const body = useRef<HTMLDivElement>(null);
@@ -157,26 +181,14 @@ function OneCase({ run, review, one, at, go }: OneProps) {
   useEffect(() => {
     body.current?.scrollTo(0, 0);
   }, [one.caseId]);
-  const answer = useMutation({
-    mutationFn: async (passed: boolean) => {
-      if (detail.data === undefined) throw new Error("The case is not loaded yet.");
-      await labelCase(detail.data, review.judge, passed, note.trim());
-      return passed;
-    },
-    onSuccess: async (passed) => {
-      setNote("");
-      await queries.invalidateQueries({ queryKey: ["run", run, "review"] });
-      void queries.invalidateQueries({ queryKey: ["run", run, "case", one.position] });
-      const next = nextOpen(review.cases.map((other) => (other.caseId === one.caseId ? { ...other, mine: passed } : other)), at);
-      if (next !== null) go(next);
-    },
-  });
-  const ready = detail.data !== undefined && !answer.isPending;
-  const send = (passed: boolean) => ready && answer.mutate(passed);
+  const send = (passed: boolean) => {
+    if (one.position !== null) answer(one, passed, note.trim());
+    setNote("");
+  };
   const skip = () => go((at + 1) % review.cases.length);
   useKeys("Review", [
-    { keys: "1", label: "Pass", run: () => send(true) },
-    { keys: "2", label: "Fail", run: () => send(false) },
+    { keys: "1", label: "Pass", run: (event) => event.repeat || send(true) },
+    { keys: "2", label: "Fail", run: (event) => event.repeat || send(false) },
     { keys: "s", label: "Skip", run: skip },
     { keys: "n", label: "Write a note", run: () => field.current?.focus() },
     { keys: "j", label: "Next case", run: () => go(at + 1) },
@@ -191,14 +203,14 @@ function OneCase({ run, review, one, at, go }: OneProps) {
           <VisibleText text={one.caseId.slice(0, 200)} />
         </h2>
         {detail.isError ? <ErrorState error={detail.error} retry={() => void detail.refetch()} /> : detail.data === undefined ? <Loading label="Loading the case" lines={6} /> : <Content detail={detail.data} />}
-        {one.mine !== undefined && <Answers review={review} one={one} detail={detail.data} />}
+        {one.mine !== undefined && one.judge !== undefined && <Answers review={review} one={one} detail={detail.data} />}
       </div>
       <div className="review-answer">
         <div className="row wrap">
-          <Button kind="primary" icon="check" aria-pressed={one.mine === true} aria-keyshortcuts="1" disabled={!ready} onClick={() => send(true)}>
+          <Button kind="primary" icon="check" aria-pressed={one.mine === true} aria-keyshortcuts="1" onClick={() => send(true)}>
             Pass <kbd>1</kbd>
           </Button>
-          <Button kind="danger" icon="close" aria-pressed={one.mine === false} aria-keyshortcuts="2" disabled={!ready} onClick={() => send(false)}>
+          <Button kind="danger" icon="close" aria-pressed={one.mine === false} aria-keyshortcuts="2" onClick={() => send(false)}>
             Fail <kbd>2</kbd>
           </Button>
           <Button aria-keyshortcuts="s" onClick={skip}>
@@ -206,7 +218,6 @@ function OneCase({ run, review, one, at, go }: OneProps) {
           </Button>
           <textarea ref={field} className="field" rows={1} aria-label="Note" placeholder="Note (n)" value={note} maxLength={2_000} onChange={(event) => setNote(event.target.value)} />
         </div>
-        <div role="alert">{answer.isError && <Notice tone="fail">{describe(answer.error).text}</Notice>}</div>
       </div>
     </section>
   );

@@ -27,7 +27,7 @@ describe("the order of a review", () => {
 
 describe("numbers of a review", () => {
   test("nothing is known before the first answer", () => {
-    expect([kappaText(NOTHING), biasText(NOTHING), rateText(NOTHING)]).toEqual(["no answer yet", ["–", "not known yet"], ["–", "0.720 by the judge; 30 of 30 drawn cases have no label"]]);
+    expect([kappaText(NOTHING), biasText(NOTHING), rateText(NOTHING)]).toEqual(["no answer yet", ["–", "not known yet"], ["–", "72.0% by the judge; 30 of 30 drawn cases have no label"]]);
   });
 
   test("they have their intervals, and a kappa that is undefined says why", () => {
@@ -35,7 +35,7 @@ describe("numbers of a review", () => {
     expect(kappaText(known)).toBe("Cohen's κ 0.71 (95% 0.42…0.95)");
     expect(biasText(known)).toEqual(["−0.100", "95% −0.300…0.100: no bias is shown"]); // the interval has 0 in it
     expect(biasText({ ...known, biasHigh: -0.02 })[1]).toBe("95% −0.300…−0.020: the judge passes fewer than people");
-    expect(rateText(known)).toEqual(["0.648", "95% 0.479…0.805, by the first 12 drawn; 0.720 by the judge"]);
+    expect(rateText(known)).toEqual(["64.8%", "95% 47.9…80.5%, by the first 12 drawn; 72.0% by the judge"]);
     expect(kappaText({ ...NOTHING, cases: 3, why: "undefined: all answers are in one category" })).toContain("undefined");
   });
 });
@@ -43,5 +43,5 @@ describe("numbers of a review", () => {
 test("what people say about a judge stands beside its failures", () => {
   expect(judgeText(NOTHING)).toBe("Nobody has checked it in this run.");
   const some = { ...NOTHING, agreement: 0.83, kappa: 0.62, cases: 30, bias: 0.1, biasLow: 0.02, biasHigh: 0.2 };
-  expect(judgeText(some)).toBe("People agree with it in 83% of 30 cases (Cohen's κ 0.62); the judge passes more than people.");
+  expect(judgeText(some)).toBe("People agree with it in 83.0% of 30 cases (Cohen's κ 0.62); the judge passes more than people.");
 });

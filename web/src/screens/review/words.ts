@@ -8,6 +8,12 @@ export function nextOpen(cases: ReviewCase[], after: number): number | null {
   return order.find((at) => cases[at]?.mine === undefined) ?? null;
 }
 
+/** The place that the address names, or else that of the first case without an answer of mine. */
+export function placeOf(text: string, cases: ReviewCase[]): number {
+  const given = /^\d{1,4}$/.test(text) ? Number(text) - 1 : -1;
+  return cases[given] === undefined ? (nextOpen(cases, 0) ?? 0) : given;
+}
+
 /** Where people or the judge disagree, among the cases that I answered. */
 export function disagreements(cases: ReviewCase[]): { at: number; caseId: string; text: string }[] {
   return cases.flatMap((one, at) => {
@@ -42,15 +48,15 @@ export function biasText({ bias, biasLow, biasHigh }: ReviewNumbers): [string, s
 
 export function rateText(numbers: ReviewNumbers): [string, string] {
   const { rate, rateLow, rateHigh, rateLabels, rateWhy, judgedRate } = numbers;
-  const judge = judgedRate === null ? "" : `${fixed(judgedRate, 3)} by the judge`;
+  const judge = judgedRate === null ? "" : `${percent(judgedRate)} by the judge`;
   if (rate === null || rateLow === null || rateHigh === null) return ["–", [judge, rateWhy].filter(Boolean).join("; ")];
-  return [fixed(rate, 3), `95% ${fixed(rateLow, 3)}…${fixed(rateHigh, 3)}, by the first ${rateLabels} drawn; ${judge}`];
+  return [percent(rate), `95% ${percent(rateLow).replace("%", "")}…${percent(rateHigh)}, by the first ${rateLabels} drawn; ${judge}`];
 }
 
-/** `People agree with it in 83% of 30 cases (Cohen's κ 0.62); the judge passes more than people.` */
+/** `People agree with it in 83.3% of 30 cases (Cohen's κ 0.62); the judge passes more than people.` */
 export function judgeText(numbers: ReviewNumbers, noun = "case"): string {
   if (numbers.agreement === null) return "Nobody has checked it in this run.";
   const [, bias] = biasText(numbers);
   const side = numbers.bias === null ? "" : `; ${bias.split(": ").at(-1)}`;
-  return `People agree with it in ${percent(numbers.agreement, 0)} of ${plural(numbers.cases, noun)} (${kappaText(numbers)})${side}.`;
+  return `People agree with it in ${percent(numbers.agreement)} of ${plural(numbers.cases, noun)} (${kappaText(numbers)})${side}.`;
 }

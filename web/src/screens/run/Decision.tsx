@@ -1,6 +1,6 @@
 import type { Overview } from "~/api/cases";
 import { Chip } from "~/ui/display";
-import { count, plural } from "~/ui/format";
+import { count, percent, plural } from "~/ui/format";
 
 import { IntervalScale } from "./IntervalScale";
 import { nounOf } from "./words";
@@ -15,7 +15,7 @@ export function Decision({ overview }: { overview: Overview }) {
   const waiting = !decided && progress !== null;
   const isRate = minPassRate !== null;
   const facts = [
-    isRate ? `Against a bar of ${minPassRate.toFixed(2)}` : "Difference to the baseline",
+    isRate ? `Against a bar of ${percent(minPassRate)}` : "Difference to the baseline",
     `${decided ? "stopped" : "last look"} after ${plural(until.rounds, "round")}, ${count(cases)} of ${plural(total, noun)}`,
     unmeasured > 0 ? `${plural(unmeasured, noun)} not measured` : "",
   ];

@@ -88,16 +88,11 @@ function isScored({ kind }: Overview["run"]): boolean {
   return kind === "evaluation" || kind === "agent-eval";
 }
 
-function hasJudge({ about, costParts }: Overview): boolean {
-  return costParts?.judges !== undefined || about.judge !== undefined || (about.judges ?? []).length > 0;
-}
-
 function RunHead({ overview: { run, about, links } }: { overview: Overview }) {
   const report = reportSource();
   const facts = [
     run.agentId ? `${run.agentId}${run.agentVersion ? ` ${run.agentVersion}` : ""}` : "",
     ...(run.models ?? []),
-    (about.judges ?? []).length > 0 ? `judge ${about.judges?.join(", ")}` : "",
     (run.modes ?? []).join(", "),
     run.trials ? plural(run.trials, "trial") : "",
     run.durationMs === null ? "" : duration(run.durationMs),
@@ -260,7 +255,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
       {(overview.slices ?? []).length > 0 && <RunSlices slices={overview.slices ?? []} />}
-      <Slices run={run.runId} live={overview.progress !== null} judged={hasJudge(overview)} where={view.where} onWhere={toggle} onCheck={chooseCheck} />
+      <Slices run={run.runId} live={overview.progress !== null} judged={overview.links["review"] !== undefined} where={view.where} onWhere={toggle} onCheck={chooseCheck} />
       <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">

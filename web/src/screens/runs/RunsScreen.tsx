@@ -183,7 +183,7 @@ const GROUP_COLUMNS: Column<RunGroup>[] = [
     from: 900,
     cell: (group) => (
       <a href={historyAddress(group)} tabIndex={-1} title="Show the runs over time" onClick={(event) => event.stopPropagation()}>
-        <Sparkline values={group.scores} label={trendLabel(group.scores)} />
+        <Sparkline values={group.scores} label={trendLabel(group)} />
       </a>
     ),
   },
@@ -206,9 +206,10 @@ function groupAddress(group: RunGroup): string {
   return group.name && (group.kind === "evaluation" || group.kind === "agent-eval") ? historyAddress(group) : formatAddress("/runs", { name: group.name, kind: group.kind });
 }
 
-function trendLabel(scores: (number | null)[]): string {
+function trendLabel({ scores, kind }: RunGroup): string {
   const known = scores.filter((one): one is number => one !== null);
-  return `Scores of ${format.plural(known.length, "run")}, from ${known[0]?.toFixed(2) ?? "none"} to ${known.at(-1)?.toFixed(2) ?? "none"}`;
+  const text = (score: number | undefined) => (score === undefined ? "none" : kind === "evaluation" ? format.percent(score) : format.score(score));
+  return `Scores of ${format.plural(known.length, "run")}, from ${text(known[0])} to ${text(known.at(-1))}`;
 }
 
 function groupKey(group: RunGroup): string {

@@ -106,7 +106,7 @@ function Turn({ turn, before }: { turn: LoopTurn; before: LoopTurn | undefined }
         {turn.limitReached && <Chip tone="fail">Last turn allowed</Chip>}
         <span className="grow" />
         {turn.actorId && <span className="faint">{turn.actorId}</span>}
-        {turn.confidence !== null && <span className="faint num">confidence {format.percent(turn.confidence, 0)}</span>}
+        {turn.confidence !== null && <span className="faint num">confidence {format.confidence(turn.confidence)}</span>}
         {turn.childRunId && <a href={formatAddress(`/verify/${encodeURIComponent(turn.childRunId)}`)}>child run</a>}
       </header>
       {turn.hasCandidate && (
@@ -164,7 +164,7 @@ function Verdict({ verdict }: { verdict: TurnVerdict }) {
         {verdict.about === "tool" && <Tag>about a tool result</Tag>}
         {verdict.selfVerified && <Chip tone="warn">reviews its own work</Chip>}
         <span className="grow" />
-        {verdict.confidence !== null && <span className="faint num">confidence {format.percent(verdict.confidence, 0)}</span>}
+        {verdict.confidence !== null && <span className="faint num">confidence {format.confidence(verdict.confidence)}</span>}
       </div>
       <Criteria criteria={verdict.criteria} />
       {verdict.notes && (

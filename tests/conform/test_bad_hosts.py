@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.conform import check, http_client
 from assay.conform.catalog import all_checks
-from assay.conform.check import Host, Keys
+from assay.conform.check import Host, Keys, NotTried
 from assay.conform.http_client import HttpClient
 from assay.conform.run import PATIENCE, Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
@@ -220,6 +220,26 @@ def test_a_log_without_an_end_ends_the_run(monkeypatch):
         outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key"), agent="a"), checks)
         assert {one[1:] for one in outcomes} == {("not_tried", "the host sent more than 1048576 bytes")}
         assert len(asked) < 2**20 / 2**16 + 10
+
+
+def test_a_busy_host_gets_its_time_and_then_is_not_tried(monkeypatch):
+    """It takes the third request of each kind; at the end, none."""
+    monkeypatch.setattr(check, "PATIENCE", 2.2)
+
+    def busy(connection, stop, request):
+        kind = request.split(b" ")[1]
+        seen.append(kind)
+        status = b"200 OK" if seen.count(kind) == 3 else b"429 Too Many Requests\r\nretry-after: 0"
+        body = b'{"error": "rate_limited", "message": "later"}'
+        connection.sendall(b"HTTP/1.1 %s\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
+
+    seen = []
+    with raw_host(busy) as (address, _):
+        host = Host(HttpClient(address, rate=10_000), Keys("key"))
+        assert [host.send("GET", path).status for path in "ab"] == [200, 200]
+        with pytest.raises(NotTried, match="GET c: the host is busy: later"):
+            host.send("GET", "c")
+        assert seen == [b"a"] * 3 + [b"b"] * 3 + [b"c"]
 
 
 def test_a_message_of_the_host_is_cut():

@@ -7,13 +7,16 @@ from itertools import repeat
 
 import grpc
 import pytest
+import trustme
 
+from assay import client_tls
 from assay.conform.check import Failed, Host, Keys
 from assay.conform.grpc.checks import grpc_checks
 from assay.conform.grpc.client import GrpcClient
 from assay.conform.http_client import HttpClient, Unanswered
 from assay.conform.run import Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
+from assay.serve.web.tls import read
 from support.conform.grpc_faults import GRPC_FAULTS
 from support.conform.grpc_proxy import grpc_proxied
 from support.servers.grpc_client import RestAndGrpcServer
@@ -45,6 +48,34 @@ def test_our_server_passes_every_check_and_what_was_made_is_deleted(served):
     assert len(outcomes) > 20
     assert len(host.made) > 80
     assert clean_up(host) == 0
+
+
+def test_grpc_over_tls_needs_a_certificate_that_is_trusted(tmp_path):
+    """REST and gRPC of a server whose certificate is of a private CA."""
+    ca = trustme.CA()
+    own = ca.issue_cert("127.0.0.1")
+    chain = b"".join(one.bytes() for one in own.cert_chain_pems)
+    files = {"cert.pem": chain, "key.pem": own.private_key_pem.bytes(), "ca.pem": ca.cert_pem.bytes()}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    tls = read(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    with RestAndGrpcServer(sqlite(tmp_path), tls=tls) as server:
+        address, key, other = (
+            f"grpcs://127.0.0.1:{server.grpc_port}",
+            server.key(),
+            server.key(tenant="other"),
+        )
+        with pytest.raises(Unreachable, match=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+            outcomes_of(address, key)
+        client_tls.trust(str(tmp_path / "ca.pem"))
+        try:
+            outcomes, host = outcomes_of(address, key, other, url=server.url)
+            assert clean_up(host) == 0
+        finally:
+            client_tls.trust("")
+        assert [one for one in outcomes if one.result != "passed"] == []
+        with pytest.raises(Unreachable):
+            outcomes_of(address.removeprefix("grpcs://"), key)
 
 
 def test_without_http_nothing_can_be_deleted_and_the_rest_is_counted(served):

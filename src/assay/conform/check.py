@@ -23,6 +23,8 @@ WORDS: dict[Result, str] = {
     "not_tried": "could not be tried",
 }
 ABSENT = (404, 405, 501)  # of a route that a host does not have
+BUSY = 429  # the status of a host that takes the request later
+PATIENCE = 30.0  # seconds that a run waits for a busy host, all requests together
 MAX_RECEIVED = 64 * 2**20  # bytes of all answers of a run over HTTP; a whole host of ours sends 2 MB
 
 
@@ -96,6 +98,17 @@ class Budget:
     def __init__(self) -> None:
         self.seconds = self.end = math.inf
         self.received = 0  # bytes
+        self.waited = 0.0  # seconds, for a host that is busy
+
+    def wait(self, answer: Answer) -> bool:
+        """Wait as long as a busy host asks for, at most 5 seconds. False: the run has waited enough."""
+        asked = answer.headers.get("retry-after", "")
+        seconds = min(5.0, max(0.5, float(asked) if asked.isdecimal() else 1.0))
+        self.waited += seconds
+        if self.waited > PATIENCE:
+            return False
+        time.sleep(seconds)
+        return True
 
     def check(self) -> None:
         """Spent: nothing is left."""
@@ -143,19 +156,27 @@ class Host:
         """
         The answer to a request with the key, or with this one; "" is none. A body of bytes is sent as it is.
 
-        Spent: the run is over, and nothing was sent.
+        NotTried: the host is busy. Spent: the run is over, and nothing was sent.
         """
-        self._budget.check()
         sent = dict(headers or {})
         if key != "":
             sent["Authorization"] = f"Bearer {self._key if key is None else key}"
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         if data is not None:
             sent.setdefault("Content-Type", "application/json")
-        answer = self._http.send(method, path, data, sent)
-        self._budget.received += len(answer.body)
+        answer = self._ask(method, path, data, sent)
+        while answer.status == BUSY:
+            if not self._budget.wait(answer):
+                raise NotTried(f"{method} {path}: the host is busy{_message_of(answer)}")
+            answer = self._ask(method, path, data, sent)
         if self._key and self._key.encode() in answer.body:
             self.shows_key = f"{method} {path}"
+        return answer
+
+    def _ask(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Answer:
+        self._budget.check()
+        answer = self._http.send(method, path, data, headers)
+        self._budget.received += len(answer.body)
         return answer
 
     def call(self, method: str, request: Document | bytes, *, key: str | None = None) -> RpcAnswer:

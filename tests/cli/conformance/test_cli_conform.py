@@ -12,7 +12,7 @@ from support.commands.command import Command
 from support.conform.fep_faults import FEP_FAULTS
 from support.conform.proxy import proxied
 from support.servers.grpc_client import RestAndGrpcServer
-from support.servers.rest_client import sqlite
+from support.servers.rest_client import Server, sqlite
 
 FAST = ["--rate", "10000"]
 FAULT = next(one for one in FEP_FAULTS if one.name == "the run counts a case too many")
@@ -75,6 +75,25 @@ def done(tmp_path_factory, zygote):
             [["conform", *row] for row in rows.values()], folder=folder, environ={"ASSAY_API_KEY": ""}
         )
         yield dict(zip(rows, answers, strict=True)), folder
+
+
+def test_without_the_grpc_extra_http_is_checked_and_grpc_is_refused_with_the_install_command(
+    tmp_path, zygote
+):
+    answers = {}
+    with Server(sqlite(tmp_path)) as server:
+        for name, row in {
+            "http": [server.url, "--key", server.key(), "--only", "fep.rest.own-ids", *FAST],
+            "grpc": ["--grpc", "127.0.0.1:1", "--key", "k"],
+        }.items():
+            target = "support.commands.without_grpc:main"
+            process = zygote.start("conform", *row, folder=tmp_path, pipe=True, target=target)
+            answers[name] = (*process.communicate(), process.returncode)
+    assert answers["http"][2] == 0, answers["http"][1]
+    _, err, code = answers["grpc"]
+    assert code == 2
+    assert "assay conform --grpc needs grpcio: pip install 'openassay[grpc]'" in err
+    assert "Traceback" not in err
 
 
 CODES = {

@@ -258,7 +258,8 @@ def shorter_fork(exchange):
     if exchange.path.endswith(":fork") and exchange.status == 201:
         exchange.memory["fork"] = exchange.document["runId"]
     elif (
-        exchange.path.split("/")[-1].startswith("poll") and exchange.memory.get("fork", "-") in exchange.path
+        exchange.path.split("/")[-1].startswith("poll")
+        and exchange.memory.get("fork", "no fork") in exchange.path
     ):
         lose(exchange)
 
@@ -267,7 +268,7 @@ def asked_again(exchange):
     """The log of a fork has another answer of the agent."""
     if exchange.path.endswith(":fork") and exchange.status == 201:
         exchange.memory["fork"] = exchange.document["runId"]
-    elif exchange.memory.get("fork", "-") in exchange.path:
+    elif exchange.memory.get("fork", "no fork") in exchange.path:
         in_payloads("agent.decided", update(decision="another"))(exchange)
 
 

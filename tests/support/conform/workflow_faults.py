@@ -71,7 +71,7 @@ WORKFLOW_FAULTS = [
     Mutation("pass does not commit", ("openwop.verify.gates",), document("POST", VERIFY, update(status="escalated", committed=False, outcome="withheld"))),
     Mutation("a critic that crashes commits", ("openwop.verify.bad-critics",), verdict_of("crash")),
     Mutation("a critic that answers with garbage commits", ("openwop.verify.bad-critics",), verdict_of("garbage")),
-    Mutation("a critic that hangs commits", ("openwop.verify.bad-critics",), verdict_of("hang")),
+    Mutation("a critic that hangs commits", ("openwop.verify.hanging-critic",), verdict_of("hang")),
     Mutation("a loop goes on behind its limit", ("openwop.verify.bound",), in_payloads("cap.breached", update(limit=1))),
     Mutation("a breached limit has no event", ("openwop.verify.bound",), without("cap.breached")),
     Mutation("a limit of nodes is one higher", ("openwop.workflows.limits",), in_payloads("cap.breached", lambda one: one.update(limit=one["limit"] + 1))),

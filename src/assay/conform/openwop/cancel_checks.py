@@ -21,7 +21,7 @@ from assay.conform.openwop.workflow_checks import SLOW
 
 CLOSING = {"terminal", "brackets", "order", "tools-paired", "sequence"}
 SECONDS = 20  # that a log may take to have some events
-WORKERS = 8  # runs at the same time
+WORKERS = 4  # runs at the same time
 
 
 def _cancelled(host: Host, run: str) -> list[Document]:
@@ -65,10 +65,13 @@ def _after_each(host: Host) -> None:
     events = _until(host, first, "eval.scored", 2)
     _cancelled(host, first)
     ended = [(first, log(host, first, status="cancelled"))]
-    for many in range(1, len(events) + 1):
+
+    def cancelled_after(many: int) -> tuple[str, list[Document]]:
         run = start(host, body)
         _until(host, run, "", many)
-        ended.append((run, _cancelled(host, run)))
+        return run, _cancelled(host, run)
+
+    ended += at_once(cancelled_after, range(1, len(events) + 1), WORKERS)
     for run, events in ended:
         expect(
             same(log(host, run, status="cancelled"), events), "an event follows the end of a cancelled run"

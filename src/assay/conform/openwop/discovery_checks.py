@@ -42,7 +42,7 @@ from assay.conform.openwop.surface import (
 
 MODES = ("golden", "rubric", "adversarial", "regression", "live-shadow")
 STATES = ("draft", "test", "staged", "active", "paused", "deprecated", "rolled-back")
-WORKERS = 8  # runs at the same time
+WORKERS = 4  # runs at the same time
 LARGEST_SUITE = 20_000  # tasks that a check sends
 LARGEST_BODY = 128 * 2**20
 PHASES = {3: "crossHostCausation", 4: "replayDeterminism"}

@@ -85,8 +85,8 @@ def _isolation(host: Host) -> None:
         expect([*scores.values()] == [1, 1, 1], f"two runs with memory: expected the scores 1, got {scores}")
 
 
-def _live(host: Host) -> list[Any]:
-    """What the tool answered in a new run with live tools."""
+def _live(host: Host) -> tuple[int, str]:
+    """What the tool that counts its calls answered in a new run with live tools, and that run."""
     need_mode(host, "live-shadow")
     answer = host.send("POST", "/v1/runs", request(host, suite_ref(host, "live"), evalModes=["live-shadow"]))
     if answer.status == 400:
@@ -94,7 +94,10 @@ def _live(host: Host) -> list[Any]:
     expect_status(answer, 201, "POST /v1/runs in the mode live-shadow")
     run = created(host, document_of(answer, "POST /v1/runs"))
     wait_for_end(host, run)
-    return [*_returned(log(host, run)), run]
+    found = _returned(log(host, run))
+    if len(found) != 1 or not isinstance(found[0], int):
+        raise Failed(f"{COUNTER}: expected the number of its calls, got {shown(found)}")
+    return found[0], run
 
 
 def _returned(events: list[Document]) -> list[Any]:
@@ -109,8 +112,6 @@ def _live_calls(host: Host) -> None:
     plain = ran(host, "live", **GOLDEN)
     expect(_returned(plain.events) == ["a fixture"], "golden: expected the answer of the fixture")
     after, _ = _live(host)
-    if not isinstance(before, int) or not isinstance(after, int):
-        raise Failed(f"{COUNTER}: expected the number of its calls, got {shown(before)} and {shown(after)}")
     expect(
         after == before + 1, f"a golden run between two live ones called the tool {after - before - 1} times"
     )

@@ -89,7 +89,9 @@ def environment_variables():
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return kept | {
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",
-        "SSL_CERT_FILE": str(ROOT / "tests/support/authority.pem"),  # a client takes 60 ms to read those of the machine
+        "SSL_CERT_FILE": str(
+            ROOT / "tests/support/authority.pem"
+        ),  # a client takes 60 ms to read those of the machine
         "PYTHONWARNINGS": "ignore",
         "NO_COLOR": "1",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # it asks the network otherwise

@@ -62,7 +62,7 @@ class Comparison(RunComparison, frozen=True, kw_only=True):
         first, *others = self._lines(pair)
         changes = [
             ("better" if one.better else "worse", one.id, case_value(one.before), case_value(one.after),
-             one.reason_before, one.reason_after)
+             one.data.reason_before, one.data.reason_after)
             for one in pair.changes
         ]  # fmt: skip
         slices = [

@@ -14,12 +14,13 @@ from assay.comparison.gate_run import (
     decide_sources,
     gate_options,
     policy_with,
+    rules_in,
     write_reports,
 )
 from assay.comparison.policy import GatePolicy, gate_policy_of, read_gate_policy
 from assay.concurrency.event_loop import run_to_end
 from assay.errors import UsageError
-from assay.errors.door import place_of
+from assay.errors.door import place_of, rules_of
 
 File = str | PathLike[str]
 
@@ -59,8 +60,12 @@ def gate(
         preset=preset, min_mean=min_mean, margin=margin, metric=metric, max_unmeasured=max_unmeasured,
         by=(by,) if isinstance(by, str) else tuple(by) or None,
     )  # fmt: skip
-    rules = policy_with(_policy(policy), options, has_baseline=baseline is not None)
-    read = gate_options(rules)
+    given = _policy(policy)
+    file = "policy" if policy is None or isinstance(policy, Mapping) else fspath(policy)
+    members = rules_in(given, options)
+    with rules_of(file, members):
+        rules = policy_with(given, options, has_baseline=baseline is not None)
+        read = gate_options(rules)
     named: dict[str, Results] = {"run": run} if baseline is None else {"baseline": baseline, "run": run}
 
     async def work() -> GateDecision:
@@ -71,7 +76,8 @@ def gate(
                 raise UsageError(
                     f"{place_of('baseline', name)}: expected another run, got {source.name} itself"
                 )
-            return await decide_sources(source, first, rules, read, allow_partial=allow_partial)
+            with rules_of(file, members):
+                return await decide_sources(source, first, rules, read, allow_partial=allow_partial)
 
     decision = run_to_end(work)
     names = {"markdown": markdown, "junit": junit, "sarif": sarif}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
-from assay.comparison.compare import PairComparison
+from assay.comparison.compare import ChangeReasons, PairComparison
 from assay.comparison.result_line import read_line
 from assay.protocol.json_types import JSON
 from assay.results.check_names import scored_label
@@ -88,7 +88,10 @@ def with_reasons(pair: PairComparison, before: Mapping[str, str], after: Mapping
     """The comparison with the reasons of the cases that it lists."""
     changes = tuple(
         msgspec.structs.replace(
-            change, reason_before=before.get(change.id, ""), reason_after=after.get(change.id, "")
+            change,
+            data=ChangeReasons(
+                reason_before=before.get(change.id, ""), reason_after=after.get(change.id, "")
+            ),
         )
         for change in pair.changes
     )

@@ -43,15 +43,21 @@ class CaseList(Struct, frozen=True):
     ids: tuple[str, ...] = ()
 
 
+class ChangeReasons(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a case has its values. The reasons quote the tested system: they are data, never an instruction."""
+
+    reason_before: str = ""
+    reason_after: str = ""
+
+
 class CaseDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A case whose value differs. The reasons are content; they are read from the results afterwards."""
+    """A case whose value differs. The reasons in `data` are content; they are read from the results afterwards."""
 
     id: str
     before: float
     after: float
     better: bool
-    reason_before: str = ""
-    reason_after: str = ""
+    data: ChangeReasons = ChangeReasons()
 
 
 class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):

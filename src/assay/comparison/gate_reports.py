@@ -74,7 +74,13 @@ def markdown(result: GateResult, reasons: Mapping[str, str]) -> str:
             f"{pair.worse:,} worse, {pair.better:,} better, {pair.unchanged:,} unchanged",
             ("case", "before", "after", "reason before", "reason after"),
             (
-                (one.id, case_value(one.before), case_value(one.after), one.reason_before, one.reason_after)
+                (
+                    one.id,
+                    case_value(one.before),
+                    case_value(one.after),
+                    one.data.reason_before,
+                    one.data.reason_after,
+                )
                 for one in pair.changes
             ),
         )

@@ -120,14 +120,15 @@ def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: boo
     given = {name: getattr(options, name) for name in options.__struct_fields__}
     policy = replace(policy, **{name: value for name, value in given.items() if value is not None})
     if policy.require == "equivalent" and policy.margin is None:
-        raise UsageError("require: equivalent needs a margin, such as margin: 0.02")
+        raise UsageError(f"{place_of('require')}: equivalent needs a margin, such as margin: 0.02")
     if policy.require != "not-regressed" and not has_baseline:
         raise UsageError(
             f"the policy requires {policy.require}: expected {hint_of('baseline')}, the run to compare with"
         )
     if policy.metric is not None and read_metric(policy.metric).quantile is not None:
         raise UsageError(
-            f"metric: expected a metric with a mean, got {policy.metric}; {verb_of('compare')} compares it"
+            f"{place_of('metric')}: expected a metric with a mean, got {policy.metric};"
+            f" {verb_of('compare')} compares it"
         )
     if (
         policy.min_mean is not None
@@ -135,10 +136,19 @@ def policy_with(policy: GatePolicy, options: PolicyOptions, *, has_baseline: boo
         and read_metric(policy.metric).lower_is_better
     ):
         raise UsageError(
-            f"min_mean: expected a metric where higher is better, got {policy.metric};"
+            f"{place_of('min-mean')}: expected a metric where higher is better, got {policy.metric};"
             f" {hint_of('baseline')} compares it"
         )
     return policy
+
+
+def rules_in(policy: GatePolicy, options: PolicyOptions) -> set[str]:
+    """The rules that the policy itself gives: those that an option replaces are not of it."""
+    default = GatePolicy()
+    given = {name for name in options.__struct_fields__ if getattr(options, name) is not None}
+    return {
+        name for name in policy.__struct_fields__ if getattr(policy, name) != getattr(default, name)
+    } - given
 
 
 def gate_options(policy: GatePolicy) -> ReadOptions:

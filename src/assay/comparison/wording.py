@@ -1,5 +1,6 @@
 """A comparison in words: the verdict in one line, the counts, and what a reader must know about the cases."""
 
+import re
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -22,6 +23,8 @@ from assay.stats.verdict import UnmeasuredBounds, interval_verdict
 
 MAX_DIGITS = 12
 MAX_IDS = 5
+NAMED = 3  # cases that a sentence names
+_PLAIN_ID = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,80}")
 MAX_SLICES = 50  # that a table for a person lists
 ADJUSTED = "the worst slice first; the intervals are adjusted for the number of slices"
 ALL_ADJUSTED = "every metric; the intervals are adjusted for the number of metrics (Holm)"
@@ -309,3 +312,16 @@ def _least_digits(values: list[float]) -> int:
         (digits for digits in range(SCORE_DIGITS, MAX_DIGITS) if all(round(one, digits) for one in visible)),
         MAX_DIGITS,
     )
+
+
+def named_in_message(ids: tuple[str, ...], count: int) -> str:
+    """
+    The first ids of some cases.
+
+    The reason is a message of assay, which a program may obey. An id of several words is a text of the dataset, so it
+    is counted here and stands in the lists of the document.
+    """
+    plain = [id for id in ids if _PLAIN_ID.fullmatch(id)][:NAMED]
+    if not plain:
+        return "their ids are texts"
+    return ", ".join(plain) + (f" and {count - len(plain):,} more" if count > len(plain) else "")

@@ -6,12 +6,34 @@ One sentence names an option of the command, an argument of the library, or a me
 library.
 """
 
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from contextvars import ContextVar
 from shlex import quote
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Door = Literal["command", "library", "request"]
 _door: ContextVar[Door] = ContextVar("door", default="library")
+
+
+class PolicyRules(NamedTuple):
+    """The rules that a policy has, and what it is called."""
+
+    name: str
+    members: frozenset[str]
+
+
+_policy: ContextVar[PolicyRules | None] = ContextVar("policy", default=None)
+
+
+@contextmanager
+def rules_of(name: str, members: Iterable[str]) -> Generator[None]:
+    """Within it, a problem of one of these rules stands in the policy, not in an option."""
+    token = _policy.set(PolicyRules(name, frozenset(members)))
+    try:
+        yield
+    finally:
+        _policy.reset(token)
 
 
 def enter(door: Door) -> None:
@@ -20,7 +42,13 @@ def enter(door: Door) -> None:
 
 
 def place_of(option: str, value: object = None) -> str:
-    """The place of a problem: `--by`, or `--by topic` with what was given; `by`, or `by='topic'`, in the library."""
+    """
+    The place of a problem: `--by`, or `--by topic` with what was given; `by`, or `by='topic'`, in the library. That of
+    a rule is its policy: `gate.yaml: by topic`.
+    """
+    policy, member = _policy.get(), _argument(option)
+    if policy is not None and member in policy.members:
+        return f"{policy.name}: {member}" if value is None else f"{policy.name}: {member} {value}"
     return hint_of(option, value) if value is not None or _door.get() == "command" else _argument(option)
 
 

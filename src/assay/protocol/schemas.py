@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.protocol import agent_evals, evaluation, results
+from assay.protocol import agent_evals, evaluation, results, suite_extension
 
 NOUNS: dict[str, Any] = {
     kind.__name__: kind
@@ -26,6 +26,7 @@ NOUNS: dict[str, Any] = {
         agent_evals.EvalSummary,
     )
 }
+NOUNS[agent_evals.AgentEvalSuite.__name__] = suite_extension.SuiteOfFile  # what a file may have
 
 
 def schema_of(name: str) -> str:

@@ -97,6 +97,33 @@ class ExtendedTask(EvalTask, frozen=True, kw_only=True):
     extension: TaskExtension | UnsetType = field(default=UNSET, name=MEMBER)
 
 
+# The forms of a file, for its schema. A call of `must_call` may be the name of a tool alone.
+
+ToolName = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class TaskOfFile(_Closed, frozen=True, kw_only=True):
+    """What a file has of a task beside OpenWOP: a TaskExtension."""
+
+    must_call: tuple[CallPattern | ToolName, ...] = ()
+    must_not_call: tuple[CallPattern | ToolName, ...] = ()
+    checks: tuple[Check, ...] = ()
+    fixtures: tuple[FixtureRule, ...] = ()
+    turns: Turns | UnsetType = UNSET
+
+
+class ExtensionOfFile(_Closed, frozen=True, kw_only=True):
+    """`x-assay` of a file. `tasks` are by their ids."""
+
+    tasks: dict[str, TaskOfFile] = {}
+
+
+class SuiteOfFile(AgentEvalSuite, frozen=True, kw_only=True):
+    """A suite as assay reads it from a file: an AgentEvalSuite of OpenWOP, which may have `x-assay`."""
+
+    extension: ExtensionOfFile | UnsetType = field(default=UNSET, name=MEMBER)
+
+
 class ExtendedSuite(AgentEvalSuite, frozen=True, kw_only=True):
     """A suite with the member `x-assay`."""
 

@@ -79,7 +79,11 @@ def test_the_first_difference_of_each_task(home, runs, command):
     (one,) = json.loads(
         command("diff", runs["old"], runs["new"], "--task", "looks", "--json", folder=home).out
     )["tasks"]
-    assert (one["id"], one["divergence"]["kind"], one["a"]["answer"]) == ("looks", "arguments", "It is sent.")
+    assert (one["id"], one["divergence"]["kind"], one["a"]["data"]["answer"]) == (
+        "looks",
+        "arguments",
+        "It is sent.",
+    )
 
 
 @pytest.mark.parametrize(

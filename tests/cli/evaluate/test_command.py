@@ -514,7 +514,7 @@ def test_the_table_has_the_errors_of_the_first_10_checks(run):
     assert tenth == "  exact_match #10: 1 errored: actual: $.output.no finds nothing"
     assert more == "  … and 2 checks more"
     document = json.loads(run("--contexts", "x.jsonl", "--checks", "c.json", "--json").out)
-    assert document["checks"]["exact_match #12"]["first_error"] == "actual: $.output.no finds nothing"
+    assert document["checks"]["exact_match #12"]["data"]["first_error"] == "actual: $.output.no finds nothing"
 
 
 @pytest.mark.parametrize(

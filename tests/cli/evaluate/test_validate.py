@@ -25,6 +25,13 @@ FILES = {
     "checks.yaml": "- {containss: {phrases: [a]}}\n- {type: exact_match, arguments: {actua: x}}\n",
     "cases.jsonl": '{"input": "a"}\n{"input": "b"}\n',
     "rows.jsonl": '{"input": "a", "output": "b"}\n{"input": }\n{"output": 1}\n',
+    "missing.jsonl": '{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}\n'
+    '  {"test_case": {"id": "b"}, "output": {"value": 1}}\n'
+    '{"test_case": {"id": "c", "input": 1}, "output": {}}\n'
+    '  {"output": {"value": 1}}\n'
+    " [1]\n"
+    '{"test_case": {"id": 5, "input": 1}, "output": {"value": 1}}\n',
+    "own.jsonl": '{"id": "a", "input": 1}\n   {"id": "b"}\n {"id": 5, "input": 1}\n',
     "table.csv": "question,answer\na,b\n",
     "unknown.toml": "home = 'x'\nconcurency = 3\n",
     "wrong.toml": 'hom = 1\n[limits]\nmax_cases = "x"\nmax_cas = 1\n[agents."local.a"]\nurll = "http://x"\n',
@@ -79,6 +86,9 @@ def test_a_valid_file_is_named_as_what_it_is(command, folder, name, line):
         ("modes.yaml", ["3:9: modes[0]: expected one of adversarial, golden, live-shadow, regression, rubric, got 'goldn'; "
                         "did you mean golden?"]),
         ("rows.jsonl", ["2:11: not JSON", "3:1: "]),
+        ("missing.jsonl", ["2:4: test_case.input: expected any JSON value", "3:40: output.value: expected",
+                           "4:3: test_case: expected", "5:2: expected an object", "6:16: test_case.id: expected"]),
+        ("own.jsonl", ["2:4: test_case.input: expected any JSON value", "3:3: test_case.id: expected a string"]),
         ("unknown.toml", ["2:1: concurency: there is no setting 'concurency' (did you mean concurrency?)"]),
         ("wrong.toml", ["1:1: hom: there is no setting 'hom'", "3:1: limits.max_cases: expected a whole number, got 'x'",
                         "4:1: limits.max_cas: no such setting; it may have max_line_bytes",

@@ -147,9 +147,9 @@ def test_show_json_has_the_content_the_reasons_and_the_trajectory(home, runs, co
     folder, *_ = home
     document = json.loads(command("show", runs["suite"], "--task", "looks", "--json", folder=folder).out)
     (task,) = document["cases"]
-    assert task["reasons"][0]["reason"] == "expected 'It is lost.', got 'It is sent.'"
-    assert [step["type"] for step in task["trajectory"]] == ["tool-called", "tool-returned", "used"]
-    assert all(step["at_ms"] >= 0 for step in task["trajectory"])
+    assert task["data"]["reasons"][0]["reason"] == "expected 'It is lost.', got 'It is sent.'"
+    assert [step["type"] for step in task["data"]["trajectory"]] == ["tool-called", "tool-returned", "used"]
+    assert all(step["at_ms"] >= 0 for step in task["data"]["trajectory"])
     assert document["report"]["total"] == 3
     document = json.loads(command("show", runs["evaluation"], "--json", "--limit", "2", folder=folder).out)
     assert ([case["id"] for case in document["cases"]], document["more"]) == (["text", "json"], 2)

@@ -109,8 +109,12 @@ def test_two_evaluations_are_compared(client):
     (pair,) = client.get(f"{path}?baseline={good}&by=check&limit=2").json()["comparisons"]
     result = pair["result"]
     assert (result["before"], result["after"], result["verdict"]) == (1, 0, "regressed")
-    assert (pair["worse"], len(pair["changes"]), pair["changes"][0]["reason_before"]) == (20, 2, "passed")
-    assert "expected a text that contains 'London'" in pair["changes"][0]["reason_after"]
+    assert (pair["worse"], len(pair["changes"]), pair["changes"][0]["data"]["reason_before"]) == (
+        20,
+        2,
+        "passed",
+    )
+    assert "expected a text that contains 'London'" in pair["changes"][0]["data"]["reason_after"]
     assert [one["slice"] for one in pair["slices"]] == ["contains"]
     for query, status, message in BAD_COMPARISONS:
         refused = client.get(f"{path}?{query.format(good)}")

@@ -85,8 +85,8 @@ def test_a_gate_without_a_body_decides_by_the_default_policy(client, runs):
 
 def test_the_changed_cases_have_their_reasons(client, runs):
     pair = ask(client, runs["bad"], {"baseline": runs["good"]}).json()["comparison"]
-    assert (pair["worse"], pair["changes"][0]["reason_before"]) == (20, "passed")
-    assert "expected a text that contains 'London'" in pair["changes"][0]["reason_after"]
+    assert (pair["worse"], pair["changes"][0]["data"]["reason_before"]) == (20, "passed")
+    assert "expected a text that contains 'London'" in pair["changes"][0]["data"]["reason_after"]
 
 
 REFUSED = [
@@ -109,14 +109,26 @@ REFUSED = [
     ),
     ({"policy": {"min_mean": "high"}}, 400, "policy: min_mean: expected a number or null, got a string"),
     ({"policy": {"require": "improved"}}, 400, "requires improved: expected baseline, the run to compare"),
-    ({"policy": {"require": "equivalent"}, "baseline": "{bad}"}, 400, "equivalent needs a margin"),
-    ({"policy": {"metric": "latency_ms:p95"}}, 400, "metric: expected a metric with a mean"),
-    ({"policy": {"metric": "tone"}}, 400, "metric: no check is called 'tone'"),
-    ({"policy": {"by": ["a:b"]}}, 400, "by: expected tag"),
-    ({"policy": {"by": ["colour"]}, "baseline": "{bad}"}, 400, "by=colour: no case has a value there"),
-    ({"policy": {"by": [f"t{at}" for at in range(11)]}}, 400, "by: expected at most 10 names, got 11"),
-    ({"policy": {"by": ["t" * 301]}}, 400, "by: expected names of at most 300 characters"),
-    ({"policy": {"margin": 2}, "baseline": "{bad}"}, 400, "margin: expected a number below 1"),
+    (
+        {"policy": {"require": "equivalent"}, "baseline": "{bad}"},
+        400,
+        "policy: require: equivalent needs a margin",
+    ),
+    ({"policy": {"metric": "latency_ms:p95"}}, 400, "policy: metric: expected a metric with a mean"),
+    ({"policy": {"metric": "tone"}}, 400, "policy: metric: no check is called 'tone'"),
+    ({"policy": {"by": ["a:b"]}}, 400, "policy: by: expected tag"),
+    (
+        {"policy": {"by": ["colour"]}, "baseline": "{bad}"},
+        400,
+        "policy: by colour: no case has a value there",
+    ),
+    (
+        {"policy": {"by": [f"t{at}" for at in range(11)]}},
+        400,
+        "policy: by: expected at most 10 names, got 11",
+    ),
+    ({"policy": {"by": ["t" * 301]}}, 400, "policy: by: expected names of at most 300 characters"),
+    ({"policy": {"margin": 2}, "baseline": "{bad}"}, 400, "policy: margin: expected a number below 1"),
 ]
 
 

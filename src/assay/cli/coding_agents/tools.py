@@ -241,10 +241,7 @@ class Tools:
                     before=one["before"],
                     after=one["after"],
                     better=one["better"],
-                    data={
-                        "reason_before": one.get("reason_before", ""),
-                        "reason_after": one.get("reason_after", ""),
-                    },
+                    data={"reason_before": "", "reason_after": "", **one.get("data", {})},
                 )
                 for one in changes
             ],
@@ -349,17 +346,18 @@ def _difference(pair: JSON) -> Difference:
 
 def _content_of(case: JSON) -> JSON:
     """The content of one trial: each value once."""
-    if "result" not in case:
-        return {"error": case.get("reason", "")}
-    context = case["result"]["execution_context"]
+    data = case["data"]
+    if "result" not in data:
+        return {"error": data.get("reason", "")}
+    context = data["result"]["execution_context"]
     given, output = context["test_case"], context["output"]
     content: JSON = {name: given[name] for name in ("input", "expected") if name in given}
     content |= {"got": output["value"]} if "value" in output else {}
     content |= {"metadata": output["metadata"]} if output.get("metadata") else {}
-    content["reasons"] = case["reasons"]
-    content["results"] = [_result_of(one) for one in case["result"]["check_results"]]
+    content["reasons"] = data["reasons"]
+    content["results"] = [_result_of(one) for one in data["result"]["check_results"]]
     return content | {
-        name: case[name] for name in ("checks", "memory", "trajectory", "judge") if name in case
+        name: data[name] for name in ("checks", "memory", "trajectory", "judge") if name in data
     }
 
 

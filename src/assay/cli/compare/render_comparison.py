@@ -83,7 +83,7 @@ def _put_changes(page: Page, pair: PairComparison) -> None:
 
 
 def _reasons(change: CaseDifference) -> Sequence[tuple[str, str]]:
-    found = (("before", change.reason_before), ("after ", change.reason_after))
+    found = (("before", change.data.reason_before), ("after ", change.data.reason_after))
     return [(label, reason) for label, reason in found if reason]
 
 

@@ -250,7 +250,7 @@ class AgentExecution:
         about: dict[str, Any] = {"agentId": card.agent_id, "agentVersion": card.version}
         cases = distinct_cases(sum(self.outcomes.values()), self._options.trials)
         about |= {"cases": cases, "trials": self._options.trials, "outcomes": self.outcomes}
-        return about | ({"first_errors": self.first_errors} if self.first_errors else {})
+        return about | ({"data": {"first_errors": self.first_errors}} if self.first_errors else {})
 
     def lines(self) -> list[str]:
         """`agent local.shop.answer: 8 completed, 1 failed, 1 not measured`, and the first error of each outcome."""

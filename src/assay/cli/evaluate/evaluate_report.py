@@ -108,7 +108,7 @@ def report(evaluation: Reported, outcome: Outcome) -> None:
 def document_of(evaluation: Reported, outcome: Outcome, window: str = "") -> "Evaluated":
     """What `--json` prints. `window`: the traces that it evaluated, of several."""
     from assay.cli.render import check_table  # deferred import: rich loads slowly
-    from assay.cli.render.evaluate_documents import Evaluated
+    from assay.cli.render.evaluate_documents import Evaluated, FailingRow
 
     options, agent, baseline = evaluation.options, evaluation.agent, evaluation.baseline
     members: dict[str, Any] = {
@@ -121,7 +121,7 @@ def document_of(evaluation: Reported, outcome: Outcome, window: str = "") -> "Ev
         **({"bars": as_document(outcome.bars)} if outcome.bars else {}),
         **({"baseline": baseline.document()} if baseline else {}),
         **({"until": evaluation.until.decision.document()} if evaluation.until else {}),
-        "failing_cases": evaluation.failing.cases,
+        "failing_cases": list(map(FailingRow.of, evaluation.failing.cases)),
         "outputs": options.to,
         **({"sent": [one.document for one in outcome.deliveries]} if evaluation.targets else {}),
         "status": outcome.footer.status,

@@ -14,6 +14,11 @@ from assay.inputs.positions import Position, find_positions, path_of, syntax_pos
 
 PACKS = (".tgz", ".tar.gz")
 ROW = re.compile(r":(\d+)(?:: |$)")
+MEMBER = re.compile(
+    r'([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\."[^"]*"|\[\d+\])*): '
+)  # that a message begins with
+CASE = "test_case"
+TABLES = (".csv", ".tsv")  # whose rows are not JSON
 MAX_READ = 64 * 1024 * 1024  # bytes of a file in which positions are looked for
 CHOICES = re.compile(r"(?:expected one of|there are|it may have|it takes) ([\w.-]+(?:, [\w.-]+)+)")
 GOT = re.compile(r"(?:, got '|unknown field `)([^'`]+)")
@@ -55,7 +60,7 @@ def locate(name: str, problems: Iterable[Problem]) -> Iterator[FileProblem]:
 
 
 def _locate(name: str, problems: list[Problem]) -> Iterator[FileProblem]:
-    data = _data(name)
+    data, is_json = _data(name), not name.endswith(TABLES)
     lines = data.split(b"\n") if any(ROW.match(one.place) for one in problems) else []
     inner = [one.place for one in problems if not ROW.match(one.place)]
     places = (
@@ -75,9 +80,19 @@ def _locate(name: str, problems: list[Problem]) -> Iterator[FileProblem]:
             continue
         number, rest = int(row[1]), place[row.end() :]
         line = lines[number - 1] if 0 < number <= len(lines) else b""
-        wrong = None if rest else _wrong_position(line, message)
-        column = find_positions(line, [rest])[rest].column if rest else wrong.column if wrong else 1
-        yield FileProblem(name, ProblemData(_with_nearest(rest, message), rest), number, column)
+        member = None if rest else MEMBER.match(message)
+        about = Problem(member[1], message[member.end() :]) if member else Problem(rest, message)
+        column = _column_of_row(line, *about) if is_json else 1
+        yield FileProblem(name, ProblemData(_with_nearest(*about), about.place), number, column)
+
+
+def _column_of_row(line: bytes, place: str, message: str) -> int:
+    """Where a member stands in a row of JSON; the nearest one around it, or the object of the row, if it is missing."""
+    if not place and (wrong := _wrong_position(line, message)) is not None:
+        return wrong.column
+    if path_of(place)[:1] == (CASE,) and f'"{CASE}"'.encode() not in line:  # the row is the case itself
+        place = place.removeprefix(CASE).removeprefix(".")
+    return find_positions(line, [place])[place].column
 
 
 def _with_nearest(place: str, message: str) -> str:

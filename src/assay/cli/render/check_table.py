@@ -232,7 +232,7 @@ def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, An
         "pass_rate": statistics.pass_rate if statistics else None,
     }
     if row.first_error:
-        document["first_error"] = row.first_error
+        document["data"] = {"first_error": row.first_error}
     if statistics and statistics.means:
         document["means"] = statistics.means
     if row.categories:

@@ -5,11 +5,17 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.comparison.compare import PairComparison
-from assay.fep.outputs.failing_cases import FailingCase
+from assay.fep.outputs.failing_cases import FailedCheck, FailingCase
 from assay.protocol.results import EvaluationSummary, Status
 from assay.results.run_part import RunPart
 from assay.results.spending import Spending
 from assay.stats.intervals import Rate
+
+
+class FirstError(Struct):
+    """The first error of a check, which may quote the tested system."""
+
+    first_error: str
 
 
 class CheckRow(Struct, kw_only=True):
@@ -20,7 +26,7 @@ class CheckRow(Struct, kw_only=True):
     error: int
     skip: int
     pass_rate: Rate | None
-    first_error: str | UnsetType = UNSET
+    data: FirstError | UnsetType = UNSET
     means: dict[str, Any] | UnsetType = UNSET
     counts: dict[str, Any] | UnsetType = UNSET
 
@@ -88,6 +94,25 @@ class UntilDocument(Struct, kw_only=True):
     not_run: int
 
 
+class FailedChecks(Struct):
+    """The checks that a case did not pass, with their reasons, which quote the tested system."""
+
+    checks: list[FailedCheck]
+
+
+class FailingRow(Struct, kw_only=True, omit_defaults=True):
+    """A case that did not pass, or those of its `trials` with the same reasons. `more`: checks that are not listed."""
+
+    id: str
+    data: FailedChecks
+    trials: list[int] = []
+    more: int = 0
+
+    @classmethod
+    def of(cls, case: FailingCase) -> "FailingRow":
+        return cls(id=case.id, data=FailedChecks(case.checks), trials=case.trials, more=case.more)
+
+
 class Evaluated(Struct, kw_only=True):
     """The document of `evaluate --json`. `partial`: it stopped before its end. `part`: of --only or --until."""
 
@@ -107,7 +132,7 @@ class Evaluated(Struct, kw_only=True):
     bars: list[BarDocument] | UnsetType = UNSET
     baseline: ComparedDocument | UnsetType = UNSET
     until: UntilDocument | UnsetType = UNSET
-    failing_cases: list[FailingCase]
+    failing_cases: list[FailingRow]
     outputs: list[str]
     sent: list[dict[str, Any]] | UnsetType = UNSET
     seconds: float

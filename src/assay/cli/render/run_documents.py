@@ -14,7 +14,7 @@ from assay.agenteval.results.report import EvalReport
 from assay.agenteval.results.safety_report import FindingDetail
 from assay.cli.render.evaluate_documents import CheckRow, ChecksDocument, UntilDocument
 from assay.comparison.compare import PairComparison
-from assay.comparison.divergence import Divergence
+from assay.comparison.divergence import DivergenceKind
 from assay.comparison.views.history import HistoryRow
 from assay.fep.records.corrections import CorrectedRun
 from assay.protocol.agent_evals import EvalSummary
@@ -42,13 +42,9 @@ class ShownReason(Struct):
     reason: str
 
 
-class ShownCaseDocument(Struct, kw_only=True):
-    """A case, or one trial of a task. `reason`: why there is no result."""
+class ShownContent(Struct, kw_only=True):
+    """What a case holds and what the tested system said. `reason`: why there is no result."""
 
-    id: str
-    failing: bool
-    trial: int | UnsetType = UNSET
-    score: float | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     reasons: list[ShownReason] | UnsetType = UNSET
     result: TestCaseResult | UnsetType = UNSET
@@ -56,6 +52,16 @@ class ShownCaseDocument(Struct, kw_only=True):
     memory: list[dict[str, Any]] | UnsetType = UNSET
     trajectory: list[dict[str, Any]] | UnsetType = UNSET
     judge: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class ShownCaseDocument(Struct, kw_only=True):
+    """A case, or one trial of a task."""
+
+    id: str
+    failing: bool
+    trial: int | UnsetType = UNSET
+    score: float | UnsetType = UNSET
+    data: ShownContent
 
 
 class RunDocument(Struct, kw_only=True, rename="camel"):
@@ -191,13 +197,27 @@ class HistoryDocument(Struct, kw_only=True, rename="camel"):
     more: bool
 
 
+class DiffAnswer(Struct, kw_only=True):
+    """The answer of one run, or its error, and the step that differs."""
+
+    answer: Any = UNSET
+    error: str | UnsetType = UNSET
+    step: Any = UNSET
+
+
 class DiffSide(Struct, kw_only=True):
     """What one run did for a task."""
 
     passed: bool | None
     score: float | None
-    answer: Any = UNSET
-    error: str | UnsetType = UNSET
+    data: DiffAnswer
+
+
+class FirstDifference(Struct, kw_only=True):
+    """What differs first, after how many equal steps."""
+
+    kind: DivergenceKind
+    same: int
 
 
 class DiffTask(Struct, kw_only=True):
@@ -205,7 +225,7 @@ class DiffTask(Struct, kw_only=True):
 
     id: str
     trial: int | UnsetType = UNSET
-    divergence: Divergence
+    divergence: FirstDifference
     a: DiffSide
     b: DiffSide
 

@@ -1,7 +1,7 @@
 """Where two stored runs part ways, task by task: another tool, other arguments, another answer."""
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.agenteval.planning.run_header import KIND as EVAL
 from assay.agenteval.planning.run_header import read_request
@@ -44,8 +44,9 @@ class Parting(Struct, frozen=True, kw_only=True):
     @property
     def document(self) -> JSON:
         about: JSON = {"id": self.id} | ({} if self.trial is None else {"trial": self.trial})
-        sides = {"a": _side(self.a), "b": _side(self.b)}
-        return about | {"divergence": msgspec.to_builtins(self.divergence)} | sides
+        first = self.divergence
+        about["divergence"] = {"kind": first.kind, "same": first.same}
+        return about | {"a": _side(self.a, first.a), "b": _side(self.b, first.b)}
 
 
 class DiffResult(Struct, frozen=True, kw_only=True):
@@ -200,10 +201,12 @@ def outcome_text(path: TaskPath) -> str:
     return ("passed" if path.passed else "failed") + score
 
 
-def _side(path: TaskPath) -> JSON:
-    side: JSON = {"passed": path.passed, "score": path.score}
-    side |= {"answer": path.answer} if path.has_answer else {}
-    return side | ({"error": path.error} if path.error else {})
+def _side(path: TaskPath, step: JSON | UnsetType) -> JSON:
+    """What a run did. What the tested system said stands under `data`."""
+    data: JSON = {"answer": path.answer} if path.has_answer else {}
+    data |= {"error": path.error} if path.error else {}
+    data |= {} if step is UNSET else {"step": step}
+    return {"passed": path.passed, "score": path.score, "data": data}
 
 
 def diff_document(result: DiffResult, limit: int) -> JSON:

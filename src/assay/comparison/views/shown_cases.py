@@ -40,23 +40,23 @@ class ShownCase(Struct, kw_only=True):
 
     @property
     def document(self) -> JSON:
-        """For `--json`."""
+        """For `--json`. What the tested system said stands under `data`."""
         about: JSON = {"id": self.id, "failing": self.failing}
         about |= {} if self.trial is None else {"trial": self.trial}
         about |= {} if self.score is None else {"score": self.score}
         if self.result is None:
-            return about | {"reason": self.reason}
+            return about | {"data": {"reason": self.reason}}
         checks = self.result["check_results"]
         case: JSON = self.result["execution_context"]["test_case"]
-        about["reasons"] = [
+        reasons = [
             {"check": result_label(check), "passed": passed_of(check), "reason": reason_of(check, case)}
             for check in checks
         ]
-        about["result"] = self.result
-        about |= {"checks": self.beside} if self.beside else {}
-        about |= {"memory": self.memory} if self.memory else {}
-        about |= {"trajectory": self.trajectory} if self.trajectory else {}
-        return about | ({"judge": self.judge} if self.judge else {})
+        data: JSON = {"reasons": reasons, "result": self.result}
+        data |= {"checks": self.beside} if self.beside else {}
+        data |= {"memory": self.memory} if self.memory else {}
+        data |= {"trajectory": self.trajectory} if self.trajectory else {}
+        return about | {"data": data | ({"judge": self.judge} if self.judge else {})}
 
 
 def case_of(result: JSON) -> ShownCase:

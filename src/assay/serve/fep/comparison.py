@@ -17,6 +17,7 @@ from assay.comparison.views.page_view import FILTERS, CaseLists, ComparedCase, C
 from assay.comparison.views.partings import PartingsView
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError
+from assay.errors.door import place_of
 from assay.extras import missing_packages
 from assay.fep.records.service import EvaluationService
 from assay.lazy_pattern import lazy_pattern
@@ -84,9 +85,9 @@ def query_options(params: dict[str, str]) -> ReadOptions:
 def require_few(by: Sequence[str]) -> None:
     """Refuse more or longer groupings than a request may have."""
     if len(by) > MAX_BY:
-        raise InvalidRequest(Problem("by", f"expected at most {MAX_BY} names, got {len(by)}"))
+        raise InvalidRequest(Problem(place_of("by"), f"expected at most {MAX_BY} names, got {len(by)}"))
     if any(len(name) > MAX_NAME for name in by):
-        raise InvalidRequest(Problem("by", f"expected names of at most {MAX_NAME} characters"))
+        raise InvalidRequest(Problem(place_of("by"), f"expected names of at most {MAX_NAME} characters"))
 
 
 def require_comparisons() -> None:

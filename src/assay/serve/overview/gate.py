@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.comparison.gate_run import PolicyOptions, gate_options, gate_result, policy_with
+from assay.comparison.gate_run import PolicyOptions, gate_options, gate_result, policy_with, rules_in
 from assay.comparison.gate_verdict import GateResult
 from assay.comparison.policy import GatePolicy, gate_policy_of
 from assay.concurrency.threads import in_place
 from assay.errors import InvalidRequest, Problem
+from assay.errors.door import rules_of
 from assay.serve.fep.comparison import (
     MAX_VIEW_RESULTS,
     require_comparisons,
@@ -24,6 +25,8 @@ from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.openapi import components
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
+
+POLICY = "policy"  # the member of a request
 
 
 class GateRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,7 +64,7 @@ async def gate_run(call: HttpRequest) -> Response:
     async def work() -> GateResult:
         sources = await fep.comparisons.sources(fep.evaluations, runs, read)
         source, first = sources[-1], sources[0] if len(sources) == 2 else None
-        with words_of_requests():
+        with words_of_requests(), rules_of(POLICY, rules_in(policy, PolicyOptions())):
             result, _ = await gate_result(source, first, policy, read, allow_partial=request.allow_partial)
         return result
 
@@ -69,9 +72,9 @@ async def gate_run(call: HttpRequest) -> Response:
 
 
 def _policy(request: GateRequest, call: HttpRequest) -> GatePolicy:
-    policy = gate_policy_of(request.policy, "policy", call.server.limits)
-    require_few(policy.by)
-    with words_of_requests():
+    policy = gate_policy_of(request.policy, POLICY, call.server.limits)
+    with words_of_requests(), rules_of(POLICY, rules_in(policy, PolicyOptions())):
+        require_few(policy.by)
         policy = policy_with(policy, PolicyOptions(), has_baseline=request.baseline is not None)
         gate_options(policy)
     return policy

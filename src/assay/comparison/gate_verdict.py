@@ -27,7 +27,7 @@ from assay.comparison.wording import (
     NAMED,
     cases_text,
     more_cases_text,
-    named_in_message,
+    named_cases,
     pairing_text,
     smallest_drop_text,
     verdict_line,
@@ -137,7 +137,7 @@ def _missing(facts: GateFacts) -> Iterator[str]:
     missing = level.unmeasured
     if missing.count > policy.max_unmeasured:
         yield (
-            f"{_count(missing.count, facts.noun)} not measured ({named_in_message(missing.ids, missing.count)});"
+            f"{_count(missing.count, facts.noun)} not measured ({named_cases(missing.ids, missing.count)});"
             f" the policy allows {policy.max_unmeasured:,}, and {hint_of('max-unmeasured', missing.count)} would allow"
             f" {'it' if missing.count == 1 else 'them'}"
         )
@@ -153,14 +153,14 @@ def _missing_in_comparison(facts: GateFacts, comparison: PairComparison) -> Iter
     if lost.count and is_known and not facts.policy.allow_missing_cases:
         yield (
             f"{_count(lost.count, facts.noun)} of the baseline {'is' if lost.count == 1 else 'are'} not in {name}"
-            f" ({named_in_message(lost.ids, lost.count)}); a policy with allow_missing_cases: true decides on the others"
+            f" ({named_cases(lost.ids, lost.count)}); a policy with allow_missing_cases: true decides on the others"
         )
     other = comparison.other_inputs
     if other.count:
         yield (
             f"{_count(other.count, facts.noun)} {'has' if other.count == 1 else 'have'} another input in {name} than in"
-            f" {comparison.baseline_title} ({named_in_message(other.ids, other.count)}): {facts.noun}s are paired by their ids;"
-            f" give each {facts.noun} an id of its own, or compare runs of the same {facts.noun}s"
+            f" {comparison.baseline_title} ({named_cases(other.ids, other.count)}): {facts.noun}s are paired by their"
+            f" ids; give each {facts.noun} an id of its own, or compare runs of the same {facts.noun}s"
         )
     if facts.allow_partial:
         return
@@ -200,7 +200,7 @@ def _failures(facts: GateFacts) -> Iterator[tuple[GateOutcome, str]]:
         yield (
             "undecided",
             f"the measured cases regressed against {comparison.baseline_title}, and only unmeasured ones could change"
-            f" that ({named_in_message(comparison.unmeasured.ids, comparison.unmeasured.count)}): {line}",
+            f" that ({named_cases(comparison.unmeasured.ids, comparison.unmeasured.count)}): {line}",
         )
     for one in comparison.slices:
         if one.result.verdict == "regressed":
@@ -263,7 +263,7 @@ def _newly_failing(facts: GateFacts) -> str | None:
         f"{_count(newly.count, facts.noun)} passed in all trials before and "
         f"{'passes' if newly.count == 1 else 'pass'} in none now"
     )
-    return f"{passed} ({named_in_message(newly.ids, newly.count)}), and max_newly_failing is {most:,}"
+    return f"{passed} ({named_cases(newly.ids, newly.count)}), and max_newly_failing is {most:,}"
 
 
 def _against(facts: GateFacts, reason: str) -> str:
@@ -365,7 +365,7 @@ def _worse_cases(facts: GateFacts) -> str | None:
         return None
     ids = tuple(one.id for one in comparison.changes if not one.better)
     better = f", {comparison.better:,} got better" if comparison.better else ""
-    return f"{_count(comparison.worse, facts.noun)} got worse ({named_in_message(ids, comparison.worse)}){better}"
+    return f"{_count(comparison.worse, facts.noun)} got worse ({named_cases(ids, comparison.worse)}){better}"
 
 
 def _worse_slices(facts: GateFacts) -> str | None:

@@ -314,7 +314,7 @@ def _least_digits(values: list[float]) -> int:
     )
 
 
-def named_in_message(ids: tuple[str, ...], count: int) -> str:
+def named_cases(ids: tuple[str, ...], count: int) -> str:
     """
     The first ids of some cases.
 

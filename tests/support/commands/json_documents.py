@@ -14,6 +14,9 @@ VARIANTS = {
 }  # its verb, and the options that change its document
 
 
+_parts = {}  # by its id each part of a schema that was asked for, with its validator
+
+
 def name_of(arguments):
     """The name of the document that a command with these arguments prints, as in `assay schema`. None: of no verb."""
     words = [str(one) for one in arguments]
@@ -86,4 +89,7 @@ def _member_differences(document, members, root, place):
 
 
 def _is_valid(document, schema, root):
-    return jsonschema_rs.is_valid({**schema, "$defs": root.get("$defs", {})}, document)
+    if id(schema) not in _parts:
+        whole = {**schema, "$defs": root.get("$defs", {})}
+        _parts[id(schema)] = schema, jsonschema_rs.validator_for(whole)
+    return _parts[id(schema)][1].is_valid(document)

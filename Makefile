@@ -13,12 +13,13 @@ PARTS := $(VENV)/.page-parts
 APT := apt-get install -y -q --no-install-recommends
 PAGE := src/assay/serve/page/dist/index.html
 DIST_ENV := build/dist-env/.ready
+SITE_ENV := build/site-env/.ready
 USER_CODE := tests/api/user_code.py
 DOCS_CODE := build/code-of-documents
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench scale soak docs dist lock clean web browser screenshots
+.PHONY: demo test lint form types suite bench scale soak docs dist site lock clean web browser screenshots
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -108,7 +109,7 @@ soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/backends/stores/soak_faults.py
 	$(BIN)/python -m pytest -s tests/backends/engines/soak_workers.py tests/backends/engines/soak_limits.py tests/backends/engines/soak_versions.py tests/backends/engines/soak_takeover.py
-	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py tests/project/soak_interpreters.py
+	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py tests/project/soak_interpreters.py tests/project/soak_site.py
 	$(BIN)/python -m pytest -s tests/batch/soak_cluster.py tests/batch/soak_s3.py tests/batch/soak_engines.py tests/backends/models/soak_batch_load.py
 	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py tests/backends/verdicts/soak_phoenix.py tests/interchange/soak_exports.py tests/conform/soak_conform.py tests/conform/soak_flex_evals.py
 	$(BIN)/python -m bench.soak $(ARGS)
@@ -126,12 +127,22 @@ $(DIST_ENV): requirements/dist.txt $(READY)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dist.txt
 	touch $@
 
+# The documentation as a site, into build/site/html, without a warning. It opens from disk.
+site: $(SITE_ENV)
+	$(dir $(SITE_ENV))bin/python site/build.py
+
+$(SITE_ENV): requirements/site.txt $(READY)
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/site.txt
+	touch $@
+
 # Pins the requirements with hashes, without index addresses. all.txt is what `pip install openassay[all]` needs.
 lock: $(READY)
 	$(LOCK) --upgrade pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --extra store --group run -o requirements/run.txt
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --all-extras -o requirements/all.txt
 	$(LOCK) --group dist -o requirements/dist.txt
+	$(LOCK) --group site -o requirements/site.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis web/node_modules src/assay/serve/page/dist build dist

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -114,7 +114,7 @@ class AgentEvalKind:
         self._environments: dict[str, TrialEnvironment] = {}
         self._idle = IdleKeys[str](IDLE, self._forget)
         self._lock = asyncio.Lock()
-        self._running: dict[str, set[asyncio.Task[None]]] = {}
+        self._running: dict[str, set[asyncio.Task[Any]]] = {}
         self._stopping: set[str] = set()
 
     async def restore(self, store: Store, run: Run) -> EvalState:

@@ -335,7 +335,7 @@ def _failed_check(scorer: Scorer, fault: Fault, services: Services) -> CheckResu
 
 async def perform(
     runner: TrialRunner,
-    running: set[asyncio.Task[None]],
+    running: set[asyncio.Task[Any]],
     stopping: Callable[[], bool],
     budget: TimeBudget,
 ) -> TrialResult:
@@ -347,8 +347,9 @@ async def perform(
     remaining_seconds = budget.remaining_seconds
     if not remaining_seconds:
         return runner.result("not begun")
-    task = asyncio.ensure_future(runner.run())
-    late = False
+    task = asyncio.current_task()
+    assert task is not None
+    before, late = task.cancelling(), False
 
     def cancel_trial() -> None:
         nonlocal late
@@ -357,16 +358,19 @@ async def perform(
 
     alarm = asyncio.get_running_loop().call_later(remaining_seconds, cancel_trial)
     running.add(task)
+    cut_short: Literal["stopped"] | None = None
     try:
-        await task
+        await runner.run()
     except asyncio.CancelledError:
         if not late and not stopping():
             raise
-        return runner.result("stopped")
+        cut_short = "stopped"
     finally:
         alarm.cancel()
         running.discard(task)
-    return runner.result()
+    while task.cancelling() > before:
+        task.uncancel()  # the trial was cancelled, and not who asked for its result
+    return runner.result(cut_short)
 
 
 _read = msgspec.json.Decoder(TestCaseResult).decode

@@ -59,13 +59,18 @@ def _maybe_secret(line: bytes) -> bool:
     """False: certainly no secret. Escaped or non-ASCII text may decode to anything."""
     if not line.isascii() or b"\\u" in line or b"\\/" in line:
         return True
+    for part in _SHAPED:  # every stored line comes here: a generator for `any` takes twice the time
+        if part in line:
+            return True
     small = line.lower()
-    return (
-        any(part in line for part in _SHAPED)
-        or any(part in small for part in _NAMED)
-        or any(small.endswith(_BEFORE[end[1]], 0, end.start()) for end in _ENDING.finditer(small))
-        or (b"sk-" in line and _BEGUN.search(line) is not None)
-    )
+    for part in _NAMED:
+        if part in small:
+            return True
+    if b"key" in small or b"token" in small:
+        for end in _ENDING.finditer(small):
+            if small.endswith(_BEFORE[end[1]], 0, end.start()):
+                return True
+    return b"sk-" in line and _BEGUN.search(line) is not None
 
 
 def redact(value: Any) -> Any:

@@ -32,36 +32,43 @@ class LocalEngine:
         running: set[asyncio.Task[bytes]] = set()
         places = _Places()
         results: deque[asyncio.Task[bytes]] = deque()
-        news = asyncio.Event()
-        drawing: asyncio.Task[bytes | None] | None = None
-        more = True
+        news, room = asyncio.Event(), asyncio.Event()
 
         def end(task: asyncio.Task[bytes]) -> None:
             running.discard(task)
             results.append(task)
             news.set()
 
+        def has_place() -> bool:
+            return self._has_place(len(running), places.parked, len(results))
+
+        async def draw() -> None:
+            """Start each unit as soon as there is a place. The next one may wait for the result of an earlier one."""
+            while (unit := await anext(units, None)) is not None:
+                begun = asyncio.create_task(places.run(partial(self._perform, work, unit), news))
+                running.add(begun)
+                begun.add_done_callback(end)
+                while not has_place():
+                    room.clear()
+                    await room.wait()
+
+        drawing = asyncio.create_task(draw())
+        drawing.add_done_callback(lambda _: news.set())
         try:
-            while more or running or results:
-                if more and drawing is None and self._has_place(len(running), places.parked, len(results)):
-                    drawing = asyncio.create_task(_next(units))
-                    drawing.add_done_callback(lambda _: news.set())
+            while not drawing.done() or running or results:
+                if has_place() and not room.is_set():
+                    room.set()
                     await asyncio.sleep(0)  # most units are there at once
-                if drawing is not None and drawing.done():
-                    unit, drawing = drawing.result(), None
-                    if unit is None:
-                        more = False
-                    else:
-                        begun = asyncio.ensure_future(places.run(partial(self._perform, work, unit), news))
-                        running.add(begun)
-                        begun.add_done_callback(end)
-                elif results:
+                if drawing.done():
+                    drawing.result()  # raises what the units raised
+                if results:
                     yield results.popleft().result()
                 else:
                     await news.wait()
                 news.clear()
+            drawing.result()
         finally:
-            await _cancel({*running, *results} | ({drawing} if drawing else set()))
+            await _cancel({*running, *results, drawing})
 
 
 class _Places:
@@ -84,11 +91,6 @@ class _Places:
             return await perform()
         finally:
             self.parked -= depth > 0
-
-
-async def _next(units: AsyncIterator[bytes]) -> bytes | None:
-    """The next unit. It may wait for the result of an earlier one."""
-    return await anext(units, None)
 
 
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:

@@ -1,8 +1,11 @@
 """A store in memory: for tests and the library, and as the plain reference for the other stores."""
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice, takewhile
 
 import msgspec
 
@@ -45,6 +48,8 @@ class MemoryStore:
         self._runs: dict[str, Run] = {}
         self._events: dict[str, list[Event]] = {}
         self._evidence: dict[str, dict[Place, EvidenceChunk]] = {}
+        # the evidence of a run by kind, once it was read
+        self._sorted: dict[str, dict[str, list[EvidenceChunk]]] = {}
         self._blocks: dict[str, dict[int, CaseBlock]] = {}
         self._documents: dict[rules.Name, Document] = {}
         self._audit: list[AuditRecord] = []
@@ -62,6 +67,7 @@ class MemoryStore:
             self._events.setdefault(run, []).append(msgspec.structs.replace(event, sequence=sequence))
         for run, piece in settled.pieces:
             self._evidence.setdefault(run, {})[_chunk_key(piece)] = piece
+            self._sorted.get(run, {}).pop(piece.kind, None)
         for run, block in settled.blocks:
             self._blocks.setdefault(run, {})[block.first] = block
         for line in settled.lines:
@@ -154,8 +160,11 @@ class MemoryStore:
     async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
-        found = [piece for piece in self._pieces(run, kind) if piece.key == key and piece.last >= start]
-        return [piece for piece in found if stop is None or piece.first < stop][:limit]
+        pieces = self._pieces(run, kind)
+        first = bisect_left(pieces, key, key=_key_of)
+        end = math.inf if stop is None else stop
+        ours = takewhile(lambda piece: piece.key == key and piece.first < end, islice(pieces, first, None))
+        return list(islice((piece for piece in ours if piece.last >= start), limit))
 
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         wanted = set(keys)
@@ -167,6 +176,7 @@ class MemoryStore:
         gone = [(run, place) for run, place in chosen if kind in (None, place[0])][:limit]
         for run, place in gone:
             del self._evidence[run][place]
+            self._sorted.pop(run, None)
         if not gone and kind is None:
             return sum(len(self._blocks.pop(run, {})) for run in runs)
         return len(gone)
@@ -304,8 +314,10 @@ class MemoryStore:
         await self._notifier.close()
 
     def _pieces(self, run: str, kind: str) -> list[EvidenceChunk]:
-        kept = self._evidence.get(run, {})
-        return [kept[place] for place in sorted(kept) if place[0] == kind]
+        kept, known = self._evidence.get(run, {}), self._sorted.setdefault(run, {})
+        if kind not in known:
+            known[kind] = [kept[place] for place in sorted(place for place in kept if place[0] == kind)]
+        return known[kind]
 
     def _refuse_taken(self, pieces: Iterable[tuple[str, EvidenceChunk]]) -> None:
         seen: set[tuple[str, Place]] = set()
@@ -338,6 +350,10 @@ class MemoryStore:
 
 def _chunk_key(piece: EvidenceChunk) -> Place:
     return piece.kind, piece.key, piece.first
+
+
+def _key_of(piece: EvidenceChunk) -> str:
+    return piece.key
 
 
 def _tally(run: Run) -> RunPosition:

@@ -16,7 +16,7 @@ UVICORN = "uvicorn.protocols.http.httptools_impl"
 FRAMEWORKS = (  # members of agents of frameworks: the contract of their adapters needs each of them
     "_agent_ref", "_invoke_tool_impl",
     "_func", "_afunc", "_wrap_tool_call", "_awrap_tool_call",
-    "_cancel_signal", "_interrupt_state", "_invocation_lock", "_model_state",
+    "_cancel_signal", "_interrupt_state", "_invocation_lock", "_model_state", "_require_confirmation",
 )  # fmt: skip
 
 ROWS = {  # the name in the source: what must be there

@@ -19,7 +19,7 @@ from assay.settings import load
 from support.agents.frameworks.kits.tools import CALLS
 from support.models.scripted_chat import IN, MODEL, OUT
 
-PATIENCE = 60.0
+PATIENCE = 240.0  # seconds; a busy machine takes a minute to import a framework
 ROWS = {}
 ASK = 'call orders {"customer": 17}'
 

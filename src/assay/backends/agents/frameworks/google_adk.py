@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import aclosing
 from functools import cache
 from typing import Any
 
@@ -15,10 +16,11 @@ from assay.backends.agents.frameworks.adapter import (
     Session,
     connection_error,
     text_of,
+    waiting_for,
 )
 from assay.backends.agents.frameworks.addresses import address_of
 from assay.backends.agents.frameworks.recognise import framework
-from assay.protocol.json_types import is_object
+from assay.protocol.json_types import JSON, is_object
 
 USER = "assay"
 TRANSFER = "transfer_to_agent"
@@ -63,10 +65,16 @@ class GoogleAdk(Adapter):
             made = await _session(runner, session.history)
             message = types.Content(role="user", parts=[types.Part(text=text_of(task))])
             text = None
-            async for event in runner.run_async(user_id=USER, session_id=made.id, new_message=message):
-                if event.error_code and event.content is None:
-                    raise ModelError(f"{event.error_code}: {event.error_message}") from plugin.error
-                text = _final_text(event, text)
+            events = runner.run_async(user_id=USER, session_id=made.id, new_message=message)
+            async with aclosing(events):  # a tool that a person answers must not run
+                async for event in events:
+                    if event.error_code and event.content is None:
+                        raise ModelError(f"{event.error_code}: {event.error_message}") from plugin.error
+                    if waits := _waits(event):
+                        return waiting_for(waits)
+                    text = _final_text(event, text)
+            if plugin.unconfirmed:
+                return waiting_for(plugin.unconfirmed)
         finally:
             await runner.close()
         session.history = runner, made
@@ -95,6 +103,18 @@ def _agents(agent: Any) -> list[Any]:
     return found
 
 
+def _waits(event: Any) -> list[str]:
+    """The calls that this event leaves to a person: of long-running tools, or for a confirmation."""
+    waiting = event.long_running_tool_ids or ()
+    calls = [one for one in event.get_function_calls() if one.id in waiting]
+    names: list[str] = []
+    for call in calls:
+        arguments: JSON = call.args or {}
+        original: JSON = arguments.get("originalFunctionCall") or {}
+        names.append(str(original.get("name") or call.name))
+    return names
+
+
 def _final_text(event: Any, before: str | None) -> str | None:
     if not event.is_final_response() or event.content is None:
         return before
@@ -113,6 +133,7 @@ class Recording:
         self._root, self._session = root, session
         self._running: dict[Any, asyncio.Future[Any]] = {}
         self.error: BaseException | None = None  # why the last model call failed
+        self.unconfirmed: list[str] = []  # tools that run when a person has confirmed them
 
     async def on_model_error_callback(
         self, *, callback_context: Any, llm_request: Any, error: Exception
@@ -136,6 +157,11 @@ class Recording:
             running = self._session.observe(tool.name, tool_args)
             self._running[tool_context.function_call_id] = running
             return None
+
+        if getattr(tool, "_require_confirmation", False) is True:
+            self.unconfirmed.append(tool.name)
+            tool_context.actions.skip_summarization = True  # the run ends without another call of the model
+            return {"result": None}
 
         async def never() -> Any: ...
 

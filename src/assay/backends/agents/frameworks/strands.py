@@ -24,20 +24,29 @@ KEPT = ("_session_manager", "memory_manager")  # of an agent: they keep a conver
 
 class Strands(Adapter):
     framework = "strands-agents"
-    classes = ("strands.agent.agent.Agent",)
+    classes = ("strands.agent.agent.Agent", "strands.multiagent.base.MultiAgentBase")
     capabilities = Capabilities(
         steps=True, tool_calls=True, usage=True, cost=True, cancel=True, fixtures=True, multi_turn=True
     )
 
     def tools(self, agent: Any) -> OwnTools:
-        return OwnTools(frozenset(agent.tool_names))
+        return OwnTools(frozenset(getattr(agent, "tool_names", ())))
+
+    def problem(self, agent: Any, options: Mapping[str, Any]) -> str:
+        if hasattr(agent, "tool_names"):
+            return ""
+        return (
+            f"a {type(agent).__name__} of Strands is several agents, and assay cannot record them: give one Agent, or a"
+            " function of the task and ctx that runs it"
+        )
 
     def conversation(self, agent: Any, options: Mapping[str, Any]) -> str:
         kept = [name.lstrip("_") for name in KEPT if getattr(agent, name, None) is not None]
         return f"its {' and its '.join(kept)} keeps it" if kept else ""
 
     def instructions(self, agent: Any) -> str | None:
-        return agent.system_prompt if isinstance(agent.system_prompt, str) else None
+        text = getattr(agent, "system_prompt", None)
+        return text if isinstance(text, str) else None
 
     async def run(self, agent: Any, task: Any, session: Session) -> Any:
         made = _copy(agent, session)

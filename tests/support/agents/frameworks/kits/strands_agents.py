@@ -2,8 +2,10 @@ from pydantic import BaseModel
 from strands import Agent, tool
 from strands.hooks import BeforeToolCallEvent
 from strands.models.openai import OpenAIModel
+from strands.multiagent import GraphBuilder, Swarm
 
-from support.agents.frameworks.contract import waits_for_a_person
+from assay.errors import Refusal
+from support.agents.frameworks.contract import raised_by, waits_for_a_person
 from support.agents.frameworks.kits.tools import TOOLS
 from support.models.scripted_chat import MODEL
 
@@ -35,4 +37,23 @@ async def a_run_that_interrupts_escalates(kit):
     await waits_for_a_person(kit, agent, 'call orders {"customer": 17}', "approval")
 
 
-ROWS = {"a run that interrupts escalates": a_run_that_interrupts_escalates}
+async def several_agents_are_refused(kit):
+    for made in (Swarm([kit.make()]), graph_of(kit.make())):
+        refused = await raised_by(kit.run(("say hello", "hello"), agent=made), Refusal)
+        name = type(made).__name__
+        assert (
+            f"a {name} of Strands is several agents, and assay cannot record them: give one Agent" in refused
+        )
+    assert kit.model.requests == []
+
+
+def graph_of(agent):
+    builder = GraphBuilder()
+    builder.add_node(agent, "one")
+    return builder.build()
+
+
+ROWS = {
+    "a run that interrupts escalates": a_run_that_interrupts_escalates,
+    "several agents are refused": several_agents_are_refused,
+}

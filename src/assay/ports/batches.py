@@ -5,6 +5,10 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from assay.ports.store import Run, Store
+
+BATCHES = "judge-batch"  # the kind of documents that the batches of a run are stored as, below its id
+
 
 class BatchRequest(NamedTuple):
     """One request of a batch: its id in the batch, and the body that a single call would have."""
@@ -71,6 +75,45 @@ class BatchProvider(Protocol):
         ...
 
 
+class OpenBatch(msgspec.Struct, kw_only=True):
+    """A batch that was submitted, or whose submission is not certain while it has no `id`. It has no content."""
+
+    name: str
+    requests: list[str]
+    at: float  # when it was submitted, by the clock
+    id: str = ""
+    closed: bool = False
+
+
+class BatchJournal(Protocol):
+    """
+    The open batches of this process at one provider, and those of dead processes that it takes over.
+
+    What was written is durable before what it says counts: a batch before it is submitted, and its id before an answer
+    is waited for. A failure is a fault.
+    """
+
+    async def open(self) -> list[OpenBatch]:
+        """Take over what dead processes left."""
+        ...
+
+    async def write(self, batch: OpenBatch) -> bool:
+        """Write a batch; one that is closed is forgotten. False: another process has taken it over."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class BatchJournals(Protocol):
+    def bind(self, store: Store, run: Run) -> None:
+        """Keep the batches of a run in its store. It is called before the first judge is asked."""
+        ...
+
+    def journal(self, provider: str) -> BatchJournal:
+        """`provider`: the digest of its name and address. Each provider has its own batches."""
+        ...
+
+
 class BatchBudget:
     """The dollars of a run that are spent, and those that requests under way will cost by an estimate."""
 
@@ -96,9 +139,9 @@ def _silent(text: str) -> None: ...
 
 
 class BatchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the judges of a run use batches. `folder` has what a restart needs to know of them."""
+    """How the judges of a run use batches. `journals` have what a restart needs to know of them."""
 
-    folder: str
+    journals: BatchJournals
     budget: BatchBudget
     notify: Callable[[str], None] = _silent  # says that a batch was submitted or ended
     single_after: float | None = (

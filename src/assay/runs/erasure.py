@@ -1,8 +1,8 @@
 """
 Erases the content of a run that has ended (ADR-0045).
 
-Its evidence, its annotations and the stored responses of Idempotency-Keys go. Its log, its scorecard and the audit log
-stay: they hold no content.
+Its evidence, its annotations, the batches of its judges and the stored responses of Idempotency-Keys go. Its log, its
+scorecard and the audit log stay: they hold no content.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,6 +22,7 @@ from assay.ports import (
     Transaction,
 )
 from assay.ports.audit import audit_entry
+from assay.ports.batches import BATCHES
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.log_reader import read_documents
 
@@ -69,7 +70,8 @@ async def erase_runs(
     if marks:
         await store.commit(Transaction(entries=marks, lines=lines, requires=requires))
     for run, _ in chosen:
-        await _delete(store, read_documents(store, run.tenant, ANNOTATION, prefix=f"{run.id}/"))
+        for kind in (ANNOTATION, BATCHES):
+            await _delete(store, read_documents(store, run.tenant, kind, prefix=f"{run.id}/"))
     for tenant in {run.tenant for run, _ in chosen}:
         ids = [run.id for run, _ in chosen if run.tenant == tenant]
         await _delete(store, _mentions(ids, read_documents(store, tenant, IDEMPOTENCY, limit=PAGE)))

@@ -5,6 +5,7 @@ import hashlib
 import json
 import time
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,23 @@ from hypothesis import strategies as st
 
 from assay.backends.models.batches import answer_file
 from assay.backends.models.batches.answer_file import AnswerFile
-from assay.backends.models.batches.journal import BatchJournal, OpenBatch, OrphanAnswers
+from assay.backends.models.batches.journal import FileJournal, Journals, OrphanAnswers, StoreJournal
 from assay.backends.models.prices import BATCH_SHARE
 from assay.backends.providers import ConfiguredProviders
+from assay.backends.stores.open import open_store
 from assay.errors import CostReached, Fault
-from assay.ports import CompletionRequest, Message, Prices, Provider, Secret
-from assay.ports.batches import BatchBudget, BatchOptions, BatchResponse
+from assay.ports import (
+    CompletionRequest,
+    CreateRun,
+    Message,
+    Prices,
+    Provider,
+    RunUpdate,
+    Secret,
+    Transaction,
+)
+from assay.ports.batches import BATCHES, BatchBudget, BatchOptions, BatchResponse, OpenBatch
+from assay.runs.erasure import erase_run
 from support.models.batch_server import BatchServer
 
 pytestmark = pytest.mark.anyio
@@ -56,8 +68,10 @@ def provider(server, kind: str, **more: Any) -> Provider:
 
 
 @asynccontextmanager
-async def batched(server, kind, folder: Path, *, budget=None, single_after=None, **more: Any):
-    options = BatchOptions(folder=str(folder), budget=budget or BatchBudget(), single_after=single_after)
+async def batched(server, kind, folder: Path, *, budget=None, single_after=None, journals=None, **more: Any):
+    options = BatchOptions(
+        journals=journals or Journals(folder), budget=budget or BatchBudget(), single_after=single_after
+    )
     providers = ConfiguredProviders({"judges": provider(server, kind, **more)}, batch=options)
     try:
         yield providers.model(None, {"model": "m"})
@@ -313,45 +327,110 @@ async def test_a_batch_of_a_dead_process_is_taken_over(server, kind, tmp_path, m
 
 
 async def test_a_batch_that_the_provider_never_got_is_submitted(server, kind, tmp_path):
-    write_intent(server, kind, tmp_path)
+    await write_intent(server, kind, tmp_path)
     replies = await answers(server, kind, tmp_path, PROMPTS)
     assert [reply.value for reply in replies] == ALL
     assert list(tmp_path.iterdir()) == []
 
 
-def write_intent(server, kind, folder) -> None:
+async def write_intent(server, kind, folder) -> None:
     whose = f"judges\0{kind}\0{server.base_url}".encode()
-    journal = BatchJournal(folder, hashlib.sha256(whose).hexdigest()[:16])
-    journal.write(OpenBatch(name="gone", requests=["x-0"], at=time.time()))
-    journal.close()
+    journal = FileJournal(folder, hashlib.sha256(whose).hexdigest()[:16])
+    await journal.open()
+    await journal.write(OpenBatch(name="gone", requests=["x-0"], at=time.time()))
+    await journal.close()
 
 
 # the journal
 
 
-def test_a_journal_of_a_living_process_is_not_taken_over(tmp_path):
-    first = BatchJournal(tmp_path, "p")
-    first.write(OpenBatch(name="one", requests=["a-0"], at=2e9))
-    other = BatchJournal(tmp_path, "q")
-    second = BatchJournal(tmp_path, "p")
-    assert (other.batches, second.batches) == ([], [])
-    first.close()
-    third = BatchJournal(tmp_path, "p")
-    assert [one.name for one in third.batches] == ["one"]
+async def test_a_journal_of_a_living_process_is_not_taken_over(tmp_path):
+    first, other, second, third = (FileJournal(tmp_path, name) for name in "pqpp")
+    assert await first.open() == []
+    assert await first.write(OpenBatch(name="one", requests=["a-0"], at=2e9))
+    assert (await other.open(), await second.open()) == ([], [])
+    await first.close()
+    assert [one.name for one in await third.open()] == ["one"]
     for journal in (other, second, third):
-        journal.close()
+        await journal.close()
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_old_and_closed_batches_are_forgotten(tmp_path):
-    first = BatchJournal(tmp_path, "p")
-    first.write(OpenBatch(name="old", requests=[], at=1.0))
-    first.write(OpenBatch(name="closed", requests=[], at=2e9))
-    first.write(OpenBatch(name="closed", requests=[], at=2e9, closed=True))
-    first.close()
-    second = BatchJournal(tmp_path, "p")
-    assert second.batches == []
-    second.close()
+async def test_old_and_closed_batches_are_forgotten(tmp_path):
+    first, second = FileJournal(tmp_path, "p"), FileJournal(tmp_path, "p")
+    await first.open()
+    await first.write(OpenBatch(name="old", requests=[], at=1.0))
+    await first.write(OpenBatch(name="closed", requests=[], at=2e9))
+    await first.write(OpenBatch(name="closed", requests=[], at=2e9, closed=True))
+    await first.close()
+    assert await second.open() == []
+    await second.close()
+
+
+async def opened(address, run, *sources):
+    """A store, and the run there; each of `sources` is continued by the one before it."""
+    store = await open_store(address)
+    chain = [run, *sources, None]
+    for one, source in pairwise(chain):
+        if await store.run(one) is None:
+            opens = CreateRun(tenant="t", kind="k")
+            metadata = {} if source is None else {"sourceRunId": source}
+            await store.commit(Transaction(entries=[RunUpdate(run=one, opens=opens, metadata=metadata)]))
+    return store, await store.run(run)
+
+
+async def test_the_batches_of_a_run_are_in_its_store(address):
+    """Who continues the run has them. A process that had paused learns of it at its next write."""
+    store, run = await opened(address, "run", "source")
+    source = await store.run("source")
+    first, second, third = (StoreJournal(store, one, "p") for one in (source, run, run))
+    others = StoreJournal(store, source, "q"), StoreJournal(store, source, "p")
+    assert await first.open() == []
+    one, two = (OpenBatch(name=name, requests=["a-0"], at=time.time()) for name in ("one", "two"))
+    assert await first.write(one)
+    one.id = "batch_1"
+    assert await first.write(one)
+    assert await first.write(two)
+    assert [(batch.name, batch.id) for batch in await second.open()] == [("one", "batch_1"), ("two", "")]
+    assert not await first.write(one), "another process has it"
+    assert [await journal.open() for journal in others] == [[], []]
+    two.closed = True
+    assert await second.write(two)
+    assert [batch.name for batch in await third.open()] == ["one"]
+    assert not await second.write(one)
+    await store.close()
+
+
+async def test_erasing_a_run_deletes_the_batches_of_its_judges(address):
+    store, run = await opened(address, "run")
+    journal = StoreJournal(store, run, "p")
+    await journal.write(OpenBatch(name="one", requests=["a-0"], at=time.time()))
+    await store.commit(Transaction(entries=[RunUpdate(run="run", status="completed")]))
+    await erase_run(store, await store.run("run"))
+    assert await store.documents("t", BATCHES) == []
+    await store.close()
+
+
+async def test_a_note_that_cannot_be_written_is_a_fault_and_nothing_is_submitted(server, kind, tmp_path):
+    (tmp_path / "file").touch()
+    replies = await answers(server, kind, tmp_path / "file", PROMPTS)
+    assert {str(reply) for reply in replies} == {f"a batch cannot be noted in {tmp_path}/file: File exists"}
+    assert not server.batches
+
+
+async def test_a_batch_that_nobody_can_say_was_submitted_is_looked_for_by_the_next_run(
+    server, kind, tmp_path
+):
+    """The answer to its submission got lost, and the provider does not list its batches."""
+    server.script = ["lost", "ok"]
+    server.on_request = lambda when, method, path: not (method == "GET" and "limit=" in path)
+    replies = await answers(server, kind, tmp_path, PROMPTS, max_retries=1)
+    assert all(isinstance(reply, Fault) and reply.recoverable for reply in replies)
+    server.on_request = lambda when, method, path: True
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert len(server.batches) == 1
+    assert sorted(server.paid) == PROMPTS
 
 
 def test_the_last_of_equal_requests_is_taken_first():

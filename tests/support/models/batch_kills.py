@@ -74,6 +74,8 @@ class Killed:
         """
         arguments = VERBS[self._verb][resume]
         environ = self.environ | ({"ASSAY_FAILPOINT": failpoint} if failpoint else {})
+        if resume and "--agent" in arguments:  # on another machine, which has the store alone
+            environ["ASSAY_HOME"] = str(self._folder / "elsewhere")
         ready, seen = threading.Event(), 0
 
         def on_request(when: str, method: str, path: str) -> bool:

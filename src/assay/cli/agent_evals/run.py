@@ -32,7 +32,7 @@ from assay.cli.agent_evals.run_setup import (
 from assay.cli.agent_evals.run_spans import agent_spec, open_spans, validate_traces
 from assay.cli.agent_evals.run_until import last_look_text, until_of, validate_run_until
 from assay.cli.agent_evals.selection import choose_tasks
-from assay.cli.console.batches import batch_options
+from assay.cli.console.batches import batch_options, bind_batches
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import echo, echo_err, stdout_to_stderr
 from assay.cli.console.only import NothingToRun
@@ -44,6 +44,7 @@ from assay.fep.planning.sources import checks_in, with_file_name
 from assay.host import parts
 from assay.ports import ACTIVE, LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
+from assay.ports.batches import BatchOptions
 from assay.runs.copy import CopySpec, branch
 from assay.runs.find_run import find_run
 from assay.runs.intake import new_id
@@ -138,6 +139,8 @@ def _check_bar(options: RunOptions, modes: Sequence[str]) -> None:
 
 
 async def _run_local(options: RunOptions, settings: Settings) -> int:
+    hours, max_cost = options.batch_hours, options.max_cost
+    batch = batch_options(settings, batch=options.batch, hours=hours, max_cost=max_cost)
     async with parts.store(settings, light=True) as store:
         source = None if options.resume is None else await find_run(store, options.resume, KIND)
         if source is not None:
@@ -146,14 +149,16 @@ async def _run_local(options: RunOptions, settings: Settings) -> int:
         with stdout_to_stderr():
             async with (
                 open_spans(options, settings, store, source) as spans,
-                _open_evals(options, settings, store, source, spans) as (evals, agent),
+                _open_evals(options, settings, store, source, spans, batch) as (evals, agent),
             ):
                 if source is not None:
                     run = await _resume(evals, source, options.max_cost)
+                    bind_batches(batch, store, run)  # before its first task begins
                     baseline = await _recorded_baseline(store, source)
                 else:
                     assert agent is not None
                     run, baseline = await _start(options, settings, evals, agent)
+                    bind_batches(batch, store, run)
                 header = await read_request(store, run)
                 say_not_looked_for(evals.service.dependencies.registry, header.modes, header.policy)
                 note = None if header.until is None else partial(last_look_text, store, run)
@@ -170,6 +175,7 @@ async def _open_evals(
     store: Store,
     source: Run | None,
     spans: "SpanReceiver | None",
+    batch: BatchOptions | None,
 ) -> AsyncGenerator[tuple[EvalRuntime, Agent | None]]:
     spec = await agent_spec(options, store, source)
     agent = None if spec is None else await find_agent(spec, settings, store, LOCAL_TENANT)
@@ -187,9 +193,7 @@ async def _open_evals(
             modules=options.modules,
             policy=policy,
             spans=spans,
-            batch=batch_options(
-                settings, batch=options.batch, hours=options.batch_hours, max_cost=options.max_cost
-            ),
+            batch=batch,
         ) as evals:
             plan = evals.service.dependencies.checks
             if options.checks is not None and plan is not None:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from assay.backends.models.batches.journal import Journals
 from assay.cli.console.console import echo_err
 from assay.errors import UsageError
+from assay.ports import Run, Store
 from assay.ports.batches import BatchBudget, BatchOptions
 from assay.settings import Settings
 
@@ -20,8 +22,14 @@ def batch_options(
             raise UsageError("--batch-hours: expected --batch with it")
         return None
     return BatchOptions(
-        folder=str(Path(settings.home) / FOLDER),
+        journals=Journals(Path(settings.home) / FOLDER),
         budget=BatchBudget(max_cost),
         single_after=None if hours is None else hours * 3600,
         notify=echo_err,
     )
+
+
+def bind_batches(batch: BatchOptions | None, store: Store, run: Run) -> None:
+    """Keep the batches of a run in its store, so that whoever continues the run finds them."""
+    if batch is not None:
+        batch.journals.bind(store, run)

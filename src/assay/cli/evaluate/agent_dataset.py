@@ -18,6 +18,7 @@ from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool,
 from assay.api.agents import agent_from
 from assay.api.pack_refs import find_agent, names_pack_agent
 from assay.checks.registry import Registry
+from assay.cli.console.batches import bind_batches
 from assay.cli.console.console import ProgressLine, distinct_cases, echo_err
 from assay.cli.evaluate.evaluate_options import EvaluateOptions
 from assay.cli.evaluate.inputs_outputs import Inputs, flush
@@ -32,6 +33,7 @@ from assay.fep.records.run_header import AgentRequest
 from assay.host import parts
 from assay.ports import LOCAL_TENANT, Run, Store
 from assay.ports.agents import Agent
+from assay.ports.batches import BatchOptions
 from assay.results.tally import Tally
 from assay.runs.provenance import NOTHING, provenance_of
 from assay.settings import Settings
@@ -80,8 +82,10 @@ class AgentExecution:
     ended.
     """
 
-    def __init__(self, options: EvaluateOptions, settings: Settings, registry: Registry) -> None:
-        self._options, self._settings, self._registry = options, settings, registry
+    def __init__(
+        self, options: EvaluateOptions, settings: Settings, registry: Registry, batch: BatchOptions | None
+    ) -> None:
+        self._options, self._settings, self._registry, self._batch = options, settings, registry, batch
         assert options.agent is not None
         self.agent = _find_agent(options.agent, settings)
         self.run = ""
@@ -170,6 +174,8 @@ class AgentExecution:
             ) as evaluation,
         ):
             run = await self._start(evaluation, spool, inputs)
+            if options.save or self._journal is not None:  # before its first case begins
+                bind_batches(self._batch, store, run)
             self.run, interrupted = run.id, False
 
             async def write() -> None:

@@ -31,6 +31,7 @@ from assay.fep.planning.scorer import ScoredCase
 from assay.fep.planning.sources import valid_contexts, with_file_name
 from assay.host import parts
 from assay.inputs.context import Context
+from assay.ports.batches import BatchOptions
 from assay.results.tally import Tally
 from assay.runs.intake import new_id
 from assay.runs.provenance import check_tags, provenance_of
@@ -68,7 +69,10 @@ class Evaluation:
         validate_until(options, bars.overall, other_bars=any(one.target for one in bars.bars))
         self.check_seconds = options.timeout or self.settings.limits.check_seconds
         self._batch = batch_options(
-            self.settings, batch=options.batch, hours=options.batch_hours, max_cost=options.max_cost
+            self.settings,
+            batch=options.batch,
+            hours=options.batch_hours,
+            max_cost=options.max_cost,
         )
         self.services = parts.services(
             self.settings,
@@ -85,7 +89,7 @@ class Evaluation:
             self.plan = self._plan(registry)
             require_expected(options, written, self.settings.limits)
             if options.agent is not None:
-                self.agent = _agent_execution(options, self.settings, registry)
+                self.agent = _agent_execution(options, self.settings, registry, self._batch)
                 self.agent.prepare(self.plan, self.inputs, resources)
         self.began, self.started = time.perf_counter(), self.services.clock.now()
         self.tally, self.failing, self.run = Tally(), FailingCases(), new_id("eval_")
@@ -279,10 +283,12 @@ def _validate_agent(options: EvaluateOptions) -> None:
         raise UsageError("--jobs and --agent: expected one of them, got both; with --agent use --concurrency")
 
 
-def _agent_execution(options: EvaluateOptions, settings: Settings, registry: Registry) -> "AgentExecution":
+def _agent_execution(
+    options: EvaluateOptions, settings: Settings, registry: Registry, batch: BatchOptions | None
+) -> "AgentExecution":
     from assay.cli.evaluate.agent_dataset import AgentExecution  # deferred import
 
-    return AgentExecution(options, settings, registry)
+    return AgentExecution(options, settings, registry, batch)
 
 
 def _targets(options: EvaluateOptions) -> "list[Target]":

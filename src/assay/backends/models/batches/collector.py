@@ -8,16 +8,21 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
-from assay.backends.models.batches.journal import BatchJournal, OpenBatch, OrphanAnswers
+from assay.backends.models.batches.journal import OrphanAnswers
 from assay.backends.models.provider_faults import Rejected
 from assay.concurrency.parking import parked
-from assay.concurrency.threads import run_blocking
 from assay.errors import CostReached, Fault, ForeignFault
 from assay.ports import Provider
-from assay.ports.batches import BatchAnswers, BatchOptions, BatchProvider, BatchRequest, BatchResponse
+from assay.ports.batches import (
+    BatchAnswers,
+    BatchOptions,
+    BatchProvider,
+    BatchRequest,
+    BatchResponse,
+    OpenBatch,
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -31,6 +36,13 @@ CANCEL_SECONDS = 10.0  # for cancelling at the end of a run
 
 class SingleCall(Exception):
     """The batch took longer than the caller wants to wait: the call is to be made by itself."""
+
+
+class _Unknown(Exception):
+    """A batch may have been submitted: the provider gave no answer, also when it was asked whether it has it."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
 
 
 class _Call:
@@ -110,7 +122,7 @@ class BatchCollector:
         self._budget = options.budget
         whose = f"{provider.name}\0{provider.kind}\0{provider.base_url}"
         self._salt = whose.encode(errors="surrogatepass")
-        self._journal = BatchJournal(Path(options.folder), hashlib.sha256(self._salt).hexdigest()[:16])
+        self._journal = options.journals.journal(hashlib.sha256(self._salt).hexdigest()[:16])
         self._pending: deque[_Call] = deque()
         self._followed: dict[str, _Followed] = {}
         self._orphans = OrphanAnswers(())
@@ -171,32 +183,34 @@ class BatchCollector:
         for one in under_way:
             with suppress(Fault, TimeoutError):
                 async with asyncio.timeout(CANCEL_SECONDS):
-                    await self._backend.cancel(one.batch.id)
+                    if await self._journal.write(one.batch):  # else another process waits for it
+                        await self._backend.cancel(one.batch.id)
         if not self._unanswered and not under_way:
             for one in self._followed.values():
                 if one.ended:
-                    await self._write(one.batch, closed=True)
+                    await self._forget(one.batch)
         for one in self._followed.values():
             one.close()
-        await run_blocking(self._journal.close)
+        await self._journal.close()
 
     async def _recover(self) -> None:
         """Find the batches that dead processes left, also those whose submission they could not record."""
-        known = {batch.id for batch in self._journal.batches}
+        batches = await self._journal.open()
+        known = {batch.id for batch in batches}
         found: list[OpenBatch] = []
-        for batch in self._journal.batches:
+        for batch in batches:
             candidates = [batch.id]
             if not batch.id:
-                candidates = await self._find(batch, known)
+                candidates = await self._patient(lambda batch=batch: self._find(batch, known))
             if candidates:
                 found.append(batch)
                 self._followed[batch.name] = _Followed(batch, candidates, None)
             else:
-                await self._write(batch, closed=True)
+                await self._forget(batch)
         self._orphans = OrphanAnswers(found)
 
     async def _find(self, batch: OpenBatch, known: set[str]) -> list[str]:
-        """The ids that a batch may have. None: it was not submitted."""
+        """The ids that a batch may have. None: it was not submitted. A fault: that is not known."""
         try:
             listed = await self._backend.find(batch.name, count=len(batch.requests), since=batch.at)
         except Rejected:
@@ -265,16 +279,22 @@ class BatchCollector:
         batch = OpenBatch(name=name, requests=list(waiting), at=time.time())
         followed = self._followed[name] = _Followed(batch, [], waiting)
         try:
-            await self._write(batch)
+            await self._journal.write(batch)
             requests = [BatchRequest(id, call.body) for id, call in waiting.items()]
-            followed.candidates = [await self._submitted(batch, requests)]
+            batch.id = await self._submitted(batch, requests)
+            followed.candidates = [batch.id]
+            if not await self._journal.write(batch):
+                await self._backend.cancel(batch.id)
+                raise ForeignFault("another process has taken this run over")
+        except _Unknown as unknown:  # the next run asks the provider again
+            del self._followed[name]
+            await followed.end(unknown.fault)
+            return
         except Fault as fault:
-            await self._write(batch, closed=True)
+            await self._forget(batch)
             del self._followed[name]
             await followed.end(fault)
             return
-        batch.id = followed.candidates[0]
-        await self._write(batch)
         self._notify(batch, f"has {len(calls)} calls")
         for call in calls:
             call.body = b""
@@ -283,17 +303,24 @@ class BatchCollector:
     async def _submitted(self, batch: OpenBatch, requests: list[BatchRequest]) -> str:
         """Submit once: if an answer got lost, ask the provider whether it has the batch."""
         known = {one.batch.id for one in self._followed.values()}
-        for attempt in range(self._provider.max_retries + 1):
+        trouble: Fault | None = None
+        for _ in range(self._provider.max_retries + 1):
             try:
                 return await self._backend.submit(batch.name, requests)
             except Fault as fault:
-                if not fault.recoverable or attempt == self._provider.max_retries:
+                if not fault.recoverable:
                     raise
+                trouble = fault
                 log.info("provider %s: a batch may not be submitted: %s", self._provider.name, fault)
             await asyncio.sleep(self._provider.batch_poll)
-            if found := await self._find(batch, known):
+            try:
+                found = await self._find(batch, known)
+            except Fault:
+                raise _Unknown(trouble) from None
+            if found:
                 return found[0]
-        raise AssertionError("the last attempt returns or raises")
+        assert trouble is not None
+        raise trouble
 
     def _follow(self, followed: _Followed) -> None:
         if followed.task is None:
@@ -354,9 +381,10 @@ class BatchCollector:
     def _notify(self, batch: OpenBatch, text: str) -> None:
         self._options.notify(f"batch {batch.id} of provider {self._provider.name!r} {text}")
 
-    async def _write(self, batch: OpenBatch, *, closed: bool = False) -> None:
-        batch.closed = closed
-        await run_blocking(self._journal.write, batch)
+    async def _forget(self, batch: OpenBatch) -> None:
+        batch.closed = True
+        with suppress(Fault):  # then a later run looks at it once more
+            await self._journal.write(batch)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

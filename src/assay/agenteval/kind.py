@@ -131,6 +131,7 @@ class AgentEvalKind:
             dependencies.services.clock,
             self._time_budget(run, request),
             dependencies.limits,
+            dependencies.services.batch_budget,
         )
 
     def _time_budget(self, run: Run | None, request: EvalHeader) -> TimeBudget:

@@ -23,6 +23,7 @@ from assay.cases.fold import CHECKS, CaseFold
 from assay.concurrency.threads import off_loop
 from assay.errors import BudgetExceeded, EnvironmentFailure, Refusal
 from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
+from assay.ports.batches import BatchBudget
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.agents import Usage, UsageStep
@@ -49,10 +50,12 @@ class EvalState:
         clock: Clock,
         time_budget: TimeBudget,
         host: EvalLimits,
+        batches: BatchBudget | None = None,
     ) -> None:
         self._run, self._scorecard, self._clock = run, scorecard, clock
         self._kinds, self._order, self._statistics = kinds, list(kinds), RunStatistics()
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
+        self._batches = batches
         self._budget = CostBudget(run.metadata.get(MAX_COST))  # of this run; `_ceiling` is the host's
         self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
         self._table = CaseFold(run.metadata.get(CHECKS, ()))
@@ -70,8 +73,7 @@ class EvalState:
             raise EnvironmentFailure("a crash interrupted the submission; start the run again")
         for id, trials in scorecard.trials.items():
             self._trials.setdefault(id, {}).update(trials)
-        # what is recorded, and what was spent before a resumption; `outcome` adds what ends from now on
-        self._budget.spent = scorecard.cost + self._run.metadata.get(REPEATED_COST, 0.0)
+        self._restore_spending()
         rounds = self._rounds
         if rounds is not None:
             self._restore_rounds(rounds)
@@ -85,6 +87,12 @@ class EvalState:
                     if self._budget.exhausted:
                         return
                     yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
+
+    def _restore_spending(self) -> None:
+        """What is recorded, and what was spent before a resumption; `outcome` adds what ends from now on."""
+        self._budget.spent = self._scorecard.cost + self._run.metadata.get(REPEATED_COST, 0.0)
+        if self._batches is not None:
+            self._batches.begin(self._budget.ceiling, self._budget.spent)
 
     def _restore_rounds(self, rounds: EvalRounds) -> None:
         """Tell the rounds which tasks have ended before."""
@@ -195,6 +203,8 @@ class EvalState:
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
             # only a limit of the cost or the time leaves tasks undone
             return self._unaffordable() if self._budget.exhausted else self._late()
+        if self._scorecard.unmeasured and self._batches is not None and self._batches.refused:
+            return self._unaffordable()
         if missing := [id for id in self._order if id in self._scorecard.unmeasured]:
             message = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", message, {"taskIds": missing})

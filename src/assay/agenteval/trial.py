@@ -27,7 +27,7 @@ from assay.checks.missing_parts import MISSING, without_missing
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, ForeignFault, TimeFault
-from assay.fep.agent_runs.agent_output import usage_metadata
+from assay.fep.agent_runs.agent_output import spending_of_steps, usage_metadata
 from assay.fep.execution.inline import score_contexts
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.scorer import Scorer
@@ -138,6 +138,9 @@ class TrialRunner:
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
             self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
+        if (budget := self._environment.services.batch_budget) is not None:
+            user = sum(usage.cost_usd or 0.0 for usage in self._user)
+            budget.charge(spending_of_steps(self._invocation.steps).known_cost_usd + user)
         await self._score_result(self._finish)
         if self._environment.inspector is not None and self._fault is None:
             await self._inspect(self._environment.inspector, self._finish)

@@ -71,6 +71,7 @@ def services(
         repeats=RepeatCounter() if cache else None,
         allow_python_code=settings.allow_python_code,
         persists_requests=not policy.trusted,
+        batch_budget=None if batch is None else batch.budget,
     )
 
 

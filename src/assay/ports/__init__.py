@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from assay.ports.batches import BatchBudget as BatchBudget
 from assay.ports.cases import CaseBlock as CaseBlock
 from assay.ports.cases import CaseTotals as CaseTotals
 from assay.ports.cases import RunFacts as RunFacts
@@ -118,6 +119,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     repeats: RepeatCounter | None = None  # of one run; None: nothing is cached
     allow_python_code: bool = False  # checks may bring code; the operator decides
     persists_requests: bool = False  # requests are stored as they came, so they must not contain secrets
+    batch_budget: BatchBudget | None = None  # of a run whose judges are asked in batches
 
     async def close(self) -> None:
         """Call it on every event loop that used these services, at its end."""

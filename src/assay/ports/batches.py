@@ -115,10 +115,22 @@ class BatchJournals(Protocol):
 
 
 class BatchBudget:
-    """The dollars of a run that are spent, and those that requests under way will cost by an estimate."""
+    """
+    The dollars of a run that are spent, and those that requests under way will cost by an estimate.
+
+    `refused`: it left nothing for some request.
+    """
 
     def __init__(self, ceiling: float | None = None) -> None:
-        self.ceiling, self.spent, self.reserved = ceiling, 0.0, 0.0
+        self.ceiling, self.spent, self.reserved, self.refused = ceiling, 0.0, 0.0, False
+
+    def begin(self, ceiling: float | None, spent: float) -> None:
+        """The limit of the run, and what it has spent before it goes on."""
+        self.ceiling, self.spent = ceiling, max(self.spent, spent)
+
+    def charge(self, cost: float) -> None:
+        """Count what was spent otherwise: by the agent, or by single calls."""
+        self.spent += cost
 
     def admits(self, estimate: float) -> bool:
         """Whether a request may be submitted. One that is too dear is submitted alone, as a single call would be."""

@@ -1,5 +1,6 @@
-"""`--batch` of the command, killed at every step: each prompt is paid once, and the scores are those of single calls."""
+"""`--batch` of every verb, killed at every step: each prompt is paid once, and the scores are those of single calls."""
 
+import signal
 from collections import Counter
 
 import pytest
@@ -26,8 +27,8 @@ def server():
 
 @pytest.fixture
 def killed(zygote, command, server, tmp_path, disk):
-    def make(verb, kind):
-        one = Killed(zygote, tmp_path, server, verb, kind, disk)
+    def make(verb, kind, price=0.001):
+        one = Killed(zygote, tmp_path, server, verb, kind, disk, price)
         if (verb, kind) not in _single:
             _single[verb, kind] = one.single(command)
         server.singles.clear()
@@ -37,10 +38,83 @@ def killed(zygote, command, server, tmp_path, disk):
 
 
 def check_the_end(server, ended, one, single):
-    assert (ended.code, one.results()) == single, ended.err
+    assert one.results() == single[1]
+    assert ended.code == (0 if one.exported else single[0]), ended.err
     assert max(Counter(server.paid).values()) == 1, "a prompt is paid once"
     assert len(server.paid) == len(single[1])
     assert not server.singles
+
+
+SCRIPTS = [
+    "ok",
+    "shuffled",
+    "doubled",
+    "malformed",
+    "busy",
+    "expired ok",
+    "flaky flaky ok",
+    "lost ok",
+    "unavailable ok",
+]
+
+
+@pytest.mark.sample(27)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_whatever_a_batch_does_the_results_are_those_of_single_calls(server, killed, verb, kind, script):
+    one, single = killed(verb, kind)
+    server.script = script.split()
+    check_the_end(server, one.live(False), one, single)
+
+
+@pytest.mark.sample(18)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("script", ["hold", "unavailable"])
+def test_on_request_what_is_late_is_asked_by_single_calls(server, killed, verb, kind, script):
+    one, single = killed(verb, kind)
+    server.script = [script] * 9
+    ended = one.live(False, "--batch-hours", "0.00001")
+    assert (ended.code, one.results()) == single, ended.err
+    assert len(server.paid) + len(server.singles) == len(single[1])
+    assert all(batch.cancelled for batch in server.batches)
+
+
+ENDS = {  # when a person ends the command
+    "submitting": lambda when, method, path: (when, method) == ("after", "POST") and path.endswith("batches"),
+    "waiting": lambda when, method, path: method == "GET" and "batches/" in path,
+    "reading": lambda when, method, path: method == "GET" and path.endswith(("/content", "/results")),
+}
+
+
+@pytest.mark.sample(9)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("when", ENDS)
+def test_a_command_that_is_ended_cancels_its_batch_and_pays_once(server, killed, verb, kind, when):
+    one, single = killed(verb, kind)
+    server.script = ["ok"] if when == "reading" else ["hold", "ok"]
+    ended = one.live(False, end=lambda _, *request: ENDS[when](*request), sign=signal.SIGINT)
+    assert ended.code == 1, ended.err
+    assert server.batches[0].cancelled or when == "reading"
+    check_the_end(server, one.live(True), one, single)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_the_money_bounds_batches_and_a_higher_limit_continues(server, killed, verb, kind):
+    """Half of a limit of 6 dollars is what the agents cost, which are asked first."""
+    one, single = killed(verb, kind, price=400_000)
+    ended = one.live(False, "--max-cost", "6")
+    assert ended.code == 1
+    paid = len(server.paid)
+    assert 0 < paid < len(single[1])
+    assert "cost limit" in ended.err + ended.out
+    assert "error" not in {status for line in one.results() for status in [line["status"]]} or verb == "run"
+    ended = one.live(True, "--max-cost", "1000")
+    check_the_end(server, ended, one, single)
 
 
 @pytest.mark.sample(40)
@@ -48,11 +122,12 @@ def check_the_end(server, ended, one, single):
 @pytest.mark.parametrize(("kind", "number", "effect"), STEPS)
 def test_a_command_killed_at_a_request_goes_on_and_pays_once(server, killed, verb, kind, number, effect):
     one, single = killed(verb, kind)
-    ended = one.live(False, die=(number, effect))
+    when = {"lost": "before", "done": "after"}[effect]
+    ended = one.live(False, end=lambda at, now, *_: (at, now) == (number, when))
     for step in (2, 4):  # killed again, while it takes over
         if ended.code >= 0:
             break
-        ended = one.live(True, die=(step, effect))
+        ended = one.live(True, end=lambda at, now, *_, step=step: (at, now) == (step, when))
     if ended.code < 0:
         ended = one.live(True)
     check_the_end(server, ended, one, single)

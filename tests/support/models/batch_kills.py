@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,13 @@ from support.models.provider_server import fitting
 from support.waiting import PATIENCE
 
 CASES = 6
-TIMES = {"response_time_ms", "evaluated_at", "execution_time_ms", "latency_ms", "step_ms"}
+TIMES = {"response_time_ms", "evaluated_at", "execution_time_ms", "latency_ms", "step_ms", "at_ms"}
 VARYING = {"cost_usd", "known_cost_usd", "attempts", "batch", *TIMES}  # between a batch and single calls
-AGENT = "def answer(question):\n    return str(question).upper()\n"
+AGENT = """
+def answer(question, context):
+    context.usage(provider="local", model="echo", input_tokens=1, output_tokens=1, cost_usd=0.5)
+    return str(question).upper()
+"""
 SCORE = ["--checks", "checks.json", "-o", "results.jsonl"]
 DATA = ["evaluate", "--contexts", "cases.jsonl", *SCORE]
 ASK = ["evaluate", "--cases", "cases.jsonl", "--agent", "agent:answer", "--save", *SCORE]
@@ -48,14 +52,23 @@ def judged(value: Any, passed: bool) -> Any:
 class Killed:
     """One command in a folder of its own, with the database of its runs and a server of batches."""
 
-    def __init__(self, zygote: Any, folder: Path, server: BatchServer, verb: str, kind: str, address: str):
+    def __init__(
+        self,
+        zygote: Any,
+        folder: Path,
+        server: BatchServer,
+        verb: str,
+        kind: str,
+        address: str,
+        price: float = 1,
+    ):
         self._zygote, self._folder, self._server, self._verb = zygote, folder, server, verb
-        self._address = address
+        self._address, self.exported = address, False
         self.environ = {**os.environ, "ASSAY_DATABASE_URL": address}
         provider = {"kind": kind, "base_url": server.base_url, "api_key": "sk-canary-7d1f9b3e5a"}
         provider |= {"batch_poll": 0.05, "max_retries": 3}
         lines = ["[providers.judges]", *(f"{key} = {json.dumps(one)}" for key, one in provider.items())]
-        lines += ["prices = {input = 1, output = 1}", "[models]", 'judge = "judges:m"']
+        lines += [f"prices = {{input = {price}, output = {price}}}", "[models]", 'judge = "judges:m"']
         (folder / "assay.toml").write_text("\n".join(lines))
         (folder / "agent.py").write_text(AGENT)
         cases = [{"test_case": {"id": f"c{at}", "input": f"text {at}"}} for at in range(CASES)]
@@ -67,31 +80,42 @@ class Killed:
         (folder / "checks.json").write_text(json.dumps([judge("Polite? {{$.output.value}}")]))
         (folder / "suite.json").write_text(json.dumps(suite()))
 
-    def live(self, resume: bool, *, die: tuple[int, str] | None = None, failpoint: str = "") -> CommandResult:
+    def live(
+        self,
+        resume: bool,
+        *more: str,
+        end: Callable[[int, str, str, str], bool] = lambda number, when, method, path: False,
+        sign: signal.Signals = signal.SIGKILL,
+        failpoint: str = "",
+    ) -> CommandResult:
         """
-        One life of the command. It is killed at the request of this number: `lost` before the server has it, `done`
-        after its effect and before its answer; or at a pass of a failpoint of the store.
+        One life of the command, with more options.
+
+        It gets a signal at the first request for which `end(number, when, method, path)` is true: `before` the server
+        has it, or `after` its effect and before its answer. It is also killed at a pass of a failpoint of the store.
         """
-        arguments = VERBS[self._verb][resume]
+        arguments = [*VERBS[self._verb][resume], *more]
         environ = self.environ | ({"ASSAY_FAILPOINT": failpoint} if failpoint else {})
         if resume and "--agent" in arguments:  # on another machine, which has the store alone
             environ["ASSAY_HOME"] = str(self._folder / "elsewhere")
-        ready, seen = threading.Event(), 0
+        ready, number, ended = threading.Event(), 0, False
 
         def on_request(when: str, method: str, path: str) -> bool:
-            nonlocal seen
-            seen += when == "before"
-            if die is not None and (seen, when) == (die[0], "before" if die[1] == "lost" else "after"):
-                ready.wait(PATIENCE)
-                os.kill(process.pid, signal.SIGKILL)
-                return False
-            return True
+            nonlocal number, ended
+            number += when == "before"
+            if ended or not end(number, when, method, path):
+                return True
+            ended = True
+            ready.wait(PATIENCE)
+            os.kill(process.pid, sign)
+            return sign != signal.SIGKILL
 
         self._server.on_request = on_request
         process = self._zygote.start(*arguments, "--batch", folder=self._folder, environ=environ)
         ready.set()
         out, err = process.communicate(timeout=PATIENCE)
         if "expected a run that is not completed" in err:  # it was killed after its end, and has all results
+            self.exported = True
             export = ["export", "latest", "-o", "results.jsonl"]
             process = self._zygote.start(*export, folder=self._folder, environ=environ)
             out, err = process.communicate(timeout=PATIENCE)

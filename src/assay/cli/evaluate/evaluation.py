@@ -4,14 +4,14 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import ExitStack, aclosing, nullcontext, suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry, function_checks
 from assay.checks.runner import ResultOptions
 from assay.cli.console.batches import WINDOW as BATCH_WINDOW
-from assay.cli.console.batches import batch_options
+from assay.cli.console.batches import batch_options, first_signal_cancels
 from assay.cli.console.check_modules import note_unused
 from assay.cli.console.console import ProgressLine, stdout_to_stderr
 from assay.cli.evaluate.bars import read_bars, slice_sink, with_check_names
@@ -196,7 +196,10 @@ class Evaluation:
         if not execution.is_complete:
             import asyncio  # deferred import, with TLS and sockets: most runs need no event loop
 
-            asyncio.run(self._score_on_loop(execution, write))
+            try:
+                asyncio.run(self._score_on_loop(execution, write))
+            except asyncio.CancelledError:  # `first_signal_cancels`
+                raise KeyboardInterrupt from None
 
     async def _score_on_loop(self, execution: Execution, write: Callable[[ScoredCase], None]) -> None:
         """Score the cases that `score` left."""
@@ -212,19 +215,20 @@ class Evaluation:
                 self._show_progress()
 
         ticker = asyncio.create_task(flush_often())
-        try:
-            async with asyncio.timeout(self.remaining_seconds), aclosing(stream(execution)) as cases:
-                async for case in cases:
-                    write(case)
-                    if ticker.done():
-                        await ticker  # raises: a file can no longer be written
-        except TimeoutError:
-            raise self.timeout() from None
-        finally:
-            ticker.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticker
-            await self.services.close()
+        with nullcontext() if self._batch is None else first_signal_cancels():
+            try:
+                async with asyncio.timeout(self.remaining_seconds), aclosing(stream(execution)) as cases:
+                    async for case in cases:
+                        write(case)
+                        if ticker.done():
+                            await ticker  # raises: a file can no longer be written
+            except TimeoutError:
+                raise self.timeout() from None
+            finally:
+                ticker.cancel()
+                with suppress(asyncio.CancelledError):
+                    await ticker
+                await self.services.close()
 
     def _writer(self) -> Callable[[ScoredCase], None]:
         """The function that gives a case to every sink. The line of a case is made only for a sink that takes it."""

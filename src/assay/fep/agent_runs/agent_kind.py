@@ -192,6 +192,9 @@ class AgentEvaluationState(EvaluationState):
         self._erred = self._erred or bool(shard.summary.error_checks)
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
+        batches = self._services.batch_budget
+        if batches is not None:
+            batches.begin(self._budget.ceiling, self._budget.spent)
         async for unit in super().units(store):
             if self._budget.exhausted or (self._agent.fail_fast and self._erred):
                 return

@@ -5,6 +5,7 @@ An agent that raised, timed out or refused was measured: its checks fail. An age
 measured: its checks end with an error (FEP-48).
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from assay.agents.invocation import Invocation, invoke
 from assay.checks.arguments import BoundCheck
 from assay.checks.runner import run_check, skip_result
 from assay.concurrency.threads import in_thread
-from assay.errors import Fault, ForeignFault, TimeFault
+from assay.errors import BudgetExceeded, Fault, ForeignFault, TimeFault
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.execution.inline import score_contexts
 from assay.fep.planning.plan import Plan
@@ -78,6 +79,8 @@ async def run_trial(
             tools=deps.tools,
             limits=deps.plan.services.limits,
         )
+        if (budget := deps.plan.services.batch_budget) is not None:
+            budget.charge(output.spending.known_cost_usd)
     tally = Tally(part=True)
     return await score_output(deps.plan, number // request.trials, output, tally, options), tally
 
@@ -200,7 +203,14 @@ async def score_output(
     scorer = plan.scorer_for(number, context)
     if output.answered:
         how = options if scorer.waits else ExecutionOptions()  # a check that does not wait is not cut off
-        (line,) = await score_contexts(plan, [context], tally, how._replace(first=number))
+        budget = plan.services.batch_budget
+        if budget is not None:  # it refuses calls by itself
+            how = how._replace(max_cost=math.inf)
+        try:
+            (line,) = await score_contexts(plan, [context], tally, how._replace(first=number))
+        except BudgetExceeded:
+            assert budget is not None
+            raise BudgetExceeded(budget.spent, budget.ceiling or 0.0) from None
     else:
         scored = scorer.result_of(
             context, await _without_value(scorer, output, plan), scorer.answers_in(tally)

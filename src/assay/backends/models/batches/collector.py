@@ -230,6 +230,7 @@ class BatchCollector:
                 self._settled.clear()
                 await self._settled.wait()
             else:
+                self._budget.refused = self._budget.refused or bool(self._pending)
                 for call in self._pending:
                     call.resolve(CostReached())
                 self._pending.clear()

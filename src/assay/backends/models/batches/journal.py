@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -143,10 +142,10 @@ class StoreJournal:
     async def open(self) -> list[OpenBatch]:
         found: list[OpenBatch] = []
         try:
-            await self._store.sweep(BATCHES, before=datetime.now(UTC) - timedelta(seconds=KEEP_SECONDS))
             async for document in self._left():
                 batch = _decode(document.data)
-                if await self._take(batch, document):
+                is_old = time.time() - batch.at > KEEP_SECONDS
+                if await self._take(batch, document) and not is_old:
                     found.append(batch)
         except EnvironmentFailure as failed:
             raise _fault(failed) from None

@@ -13,7 +13,7 @@ from assay.backends.models.prices import TokenCounts, cost
 from assay.backends.models.provider_client import ProviderResponse
 from assay.backends.models.provider_faults import Rejected, fault, may_pass
 from assay.backends.models.transport import HttpAnswer
-from assay.errors import Fault, ForeignFault
+from assay.errors import CostReached, Fault, ForeignFault
 from assay.ports import Completion, CompletionRequest, Provider
 from assay.ports.batches import BatchOptions, BatchProvider, BatchResponse
 
@@ -62,11 +62,13 @@ class BatchedModel:
         try:
             return await self._complete(request)
         except SingleCall:
-            return await self._inner.complete(request)
+            return await self._single(request)
+        except CostReached:
+            raise
         except Fault:
             if self._options.single_after is None:
                 raise
-            return await self._inner.complete(request)  # whatever is wrong with the batches
+            return await self._single(request)  # whatever is wrong with the batches
 
     async def close(self) -> None:
         collector = self._collectors.pop(asyncio.get_running_loop(), None)
@@ -74,6 +76,11 @@ class BatchedModel:
             await collector.close()
         await self._close_backend()
         await self._inner.close()
+
+    async def _single(self, request: CompletionRequest) -> Completion:
+        reply = await self._inner.complete(request)
+        self._options.budget.charge(reply.cost_usd or 0.0)
+        return reply
 
     async def _complete(self, request: CompletionRequest) -> Completion:
         collector, loop = self._collector(), asyncio.get_running_loop()

@@ -11,9 +11,11 @@ import pytest
 import assay
 from assay.checks.standard import f1 as f1s
 from assay.checks.standard import rouge as rouges
+from assay.checks.standard.ngram_overlap import MEASURES
+from assay.checks.trajectory.called_tools import CalledTools
 from assay.interchange.formats import recognise
 from assay.interchange.imported import ImportReport
-from assay.ports import Limits
+from assay.ports import Limits, Services
 from support.agents.frameworks.environments import NotMade
 from support.interchange.promptfoo_samples import FILES, TYPES, VERDICTS, WEIGHTED, result_row
 from support.interchange.tools import (
@@ -25,6 +27,7 @@ from support.interchange.tools import (
     PYDANTIC,
     RAGAS,
     ROUGE,
+    grades_of_promptfoo,
     promptfoo_folder,
     run_promptfoo,
     run_python,
@@ -86,6 +89,72 @@ def test_promptfoo_says_what_the_table_says(tmp_path):
     for one, passes in zip(cases, verdicts, strict=True):
         result = assay.evaluate_sync([one.case], [one.output], one.checks)
         assert result.results[0].check_results[0].results["passed"] == bool(passes), one
+
+
+TOKENS = (
+    "the cat The sat mat. a don't cannot gonna wanna 'tis 'twas it's U.S. e.g. 3,000 3:15 x,y \"hello\" ``so'' '' `` \" "
+    "-- ... (yes) [no] $5 50% a. b.) \u00e9 \u00df \u0130 \u03a3\u03b1\u03c2 she'll more'n d'ye lemme! what? \u017fat "
+    '\'ti\u017f \u0663,\u0664 \u00b2 \u1d43 end."\u1d43 "quoted" \'s x\' \U0001f600 can\u200cnot cannot\u0301 \u00ab \u201e a"b c.d.e !"x'
+)
+WORDS = TOKENS.split(" ")
+SPACES = ["\u00a0", "\x1f", "\x85", "\ufeff", "\u2003", "\n", "\t"]
+
+
+def test_measures_are_those_of_promptfoo_for_random_texts(tmp_path):
+    chance = random.Random(40)
+
+    def text():
+        space = chance.choice([" ", "", " ", "  "])
+        return space.join(chance.choice(WORDS + SPACES) for _ in range(chance.choice([1, 2, 3, 5, 8, 14])))
+
+    def changed(words):
+        words = words.split(" ")
+        words[chance.randrange(len(words))] = chance.choice(WORDS)
+        return " ".join(words)
+
+    rows = []
+    for _ in range(5_000):
+        variant, output = chance.choice([*MEASURES]), text()
+        near = changed(output) if chance.random() < 0.6 else text()
+        references = [near] if variant == "rouge-n" or chance.random() < 0.5 else [near, text(), text()]
+        value = references[0] if len(references) == 1 else references
+        rows.append(
+            {"assertion": {"type": variant, "value": value}, "output": output, "references": references}
+        )
+    for row, grade in zip(rows, made(grades_of_promptfoo, tmp_path, rows), strict=True):
+        found = MEASURES[row["assertion"]["type"]](row["output"], row["references"])
+        assert grade.get("score") == pytest.approx(found, abs=1e-12), (row, grade)
+
+
+MEMBERS = ("name", "type", "function", "tool_calls", "functionCall", "toolCall", "functionCalls")
+
+
+def test_called_tools_are_those_of_promptfoo_for_random_outputs(tmp_path):
+    chance = random.Random(41)
+
+    def value(depth):
+        if not depth or chance.random() < 0.2:
+            return chance.choice(["a", "b", None, 1, "tool_use", [], {}, ["a"], {"name": "a"}, {"name": 5}])
+        if chance.random() < 0.4:
+            return [value(depth - 1) for _ in range(chance.randrange(4))]
+        made = {chance.choice(MEMBERS): value(depth - 1) for _ in range(chance.randrange(4))}
+        made |= {"name": chance.choice("abc")} if "name" in made and chance.random() < 0.7 else {}
+        return made | ({"type": "tool_use"} if "type" in made and chance.random() < 0.7 else {})
+
+    def line():
+        space, after = chance.choice([" ", "\ufeff", "", "I call "]), chance.choice(["", " x", " ", "\r"])
+        return f"{space}{json.dumps(value(2))}{after}"
+
+    rows = []
+    for _ in range(5_000):
+        output = chance.choice([value(4), json.dumps(value(4)), "\n".join(line() for _ in range(3))])
+        expected = chance.choice([["a"], ["a", "b"], ["a", "b", "a"], ["c", "d"]])
+        rows.append({"assertion": {"type": "tool-call-f1", "value": expected}, "output": output})
+    rows = [row for row in rows if row["output"] not in ("", None)]
+    for row, grade in zip(rows, made(grades_of_promptfoo, tmp_path, rows), strict=True):
+        arguments = {"output": row["output"], "expected": row["assertion"]["value"]}
+        found = CalledTools(**arguments).answer(Services())
+        assert grade.get("score") == found["score"], (row, grade)
 
 
 def test_promptfoo_weighs_as_the_table_says(tmp_path):

@@ -23,6 +23,7 @@ _CHECKS = {
     "edit_distance": "EditDistance",
     "rouge": "Rouge",
     "bleu": "Bleu",
+    "ngram_overlap": "NgramOverlap",
 }  # each in a module of its name
 
 JUDGE_TYPES = frozenset({"llm_judge", *READY_JUDGES, *JUDGES})  # a model gives their verdicts

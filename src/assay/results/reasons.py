@@ -360,6 +360,7 @@ def join_values(values: list[Any]) -> str:
 
 _REASONS: dict[str, Callable[[Arguments, JSON, bool], str]] = {
     "bleu": _score_reason("BLEU"),
+    "called_tools": _score_reason("F1"),
     "contains": _contains,
     "edit_distance": _score_reason("similarity"),
     "exact_match": _exact_match,
@@ -368,6 +369,7 @@ _REASONS: dict[str, Callable[[Arguments, JSON, bool], str]] = {
     "has_items": _has_items,
     "json_match": _json_match,
     "json_schema": _json_schema,
+    "ngram_overlap": _score_reason("overlap"),
     "regex": _regex,
     "rouge": _score_reason("ROUGE"),
     "semantic_similarity": _score_reason("similarity"),

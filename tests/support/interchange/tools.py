@@ -1,6 +1,7 @@
 """Other tools, each installed once in the cache folder of the user, and the files that they write."""
 
 import fcntl
+import json
 import os
 import platform
 import shutil
@@ -245,3 +246,35 @@ def run_promptfoo(folder):
     """`promptfoo eval` of the configuration in a folder, with results in out.json."""
     ended = promptfoo(folder, "eval", "--no-cache", "--no-table", "-o", "out.json")
     assert (folder / "out.json").exists(), ended.stderr[-2000:]
+
+
+GRADE = """
+import fs from "fs";
+const { default: promptfoo } = await import(process.argv[2]);
+const grades = [];
+for (const row of JSON.parse(fs.readFileSync(process.argv[3], "utf8"))) {
+  try {
+    grades.push(await promptfoo.assertions.runAssertion({
+      assertion: row.assertion, test: {}, provider: { id: () => "none" }, providerResponse: { output: row.output },
+    }));
+  } catch (error) {
+    grades.push({ error: error.message });
+  }
+}
+fs.writeFileSync(process.argv[4], JSON.stringify(grades));
+process.exit(0);
+"""
+
+
+def grades_of_promptfoo(folder, rows):
+    """What promptfoo says of each assertion and output: `pass`, `score`, `reason`, or `error`."""
+    (folder / "grade.mjs").write_text(GRADE)
+    (folder / "rows.json").write_text(json.dumps(rows))
+    module = promptfoo_folder() / "dist" / "src" / "index.js"
+    quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_CONFIG_DIR": str(folder / "state")}
+    words = ["node", "grade.mjs", str(module), "rows.json", "grades.json"]
+    ended = subprocess.run(
+        words, cwd=folder, env=os.environ | quiet, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return json.loads((folder / "grades.json").read_text())

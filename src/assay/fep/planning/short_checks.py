@@ -8,13 +8,14 @@ from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object, kind_of
 
 OUTPUT = "$.output.value"
-MEASURES = ("f1", "edit_distance", "rouge", "bleu")
+MEASURES = ("f1", "edit_distance", "rouge", "bleu", "ngram_overlap")
 LISTS = (
     "contains",
     "has_items",
     "choice",
     *MEASURES,
     "tool_calls",
+    "called_tools",
     "rubric",
 )  # a value that is not a list is a list of one
 COMBINATION = "combination"
@@ -48,9 +49,11 @@ SHORT_FORMS = {
     "edit_distance": ShortForm("text", "references"),
     "rouge": ShortForm("text", "references"),
     "bleu": ShortForm("text", "references"),
+    "ngram_overlap": ShortForm("text", "references"),
     COMBINATION: ShortForm(None, "checks"),
     "python_code": ShortForm(None, "code"),
     "tool_calls": ShortForm(None, "expected"),
+    "called_tools": ShortForm(None, "expected"),
     "max_steps": ShortForm(None, "limit"),
     "no_repeated_calls": ShortForm(None, "limit", optional=True),
     "faithfulness": ShortForm(None, "context"),

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from math import floor
 from typing import Any, Literal, NamedTuple
 
+from assay.checks.standard.ngram_overlap import Variant
 from assay.errors import InvalidRequest
 from assay.inputs.yaml_reader import read_yaml
 from assay.interchange.imported import CannotCarry
 from assay.interchange.js_regex import SPACE, python_pattern
 from assay.interchange.made_checks import OUTPUT, At, check
+from assay.interchange.promptfoo.measures import called_tools, overlap
 from assay.interchange.promptfoo.patterns import contains_html, refusal
 from assay.interchange.templates import as_text
 from assay.protocol.json_types import JSON, is_list, is_object
@@ -192,6 +194,16 @@ def _levenshtein(one: Assertion) -> JSON:
     return _negated(made, "edit_distance.passed") if one.inverse else made
 
 
+def _overlap(variant: Variant, least: float) -> Callable[[Assertion], JSON]:
+    return lambda one: overlap(
+        one.value, least if one.threshold is None else one.threshold, variant, inverse=one.inverse
+    )
+
+
+def _called_tools(one: Assertion) -> JSON:
+    return called_tools(one.value, 1 if one.threshold is None else one.threshold, inverse=one.inverse)
+
+
 def _refusal(one: Assertion) -> JSON:
     """What is no text, such as a call of a tool, is a refusal too."""
     parts = [
@@ -316,12 +328,16 @@ ASSERTIONS: dict[str, Row] = {
     "human": Row("not carried", "a person decides: use `assay annotate`"),
     "agent-rubric": Row("not carried", "its judge is an agent with tools"),
     "search-rubric": Row("not carried", "its judge searches the web"),
-    "bleu": Row(
-        "not carried", "promptfoo's own tokens and smoothing have no equal; the check bleu has other scores"
+    "bleu": Row("exactly", "ngram_overlap; combination for `not-`", _overlap("bleu", 0.5)),
+    "gleu": Row(
+        "exactly",
+        "ngram_overlap, in which an empty output scores 0; combination for `not-`",
+        _overlap("gleu", 0.5),
     ),
-    "gleu": Row("not carried", "there is no such check"),
-    "meteor": Row("not carried", "there is no such check"),
-    "rouge-n": Row("not carried", "promptfoo's own tokens have no equal; the check rouge has other scores"),
+    "meteor": Row(
+        "not carried", "it needs the synonyms of WordNet in a package that promptfoo does not come with"
+    ),
+    "rouge-n": Row("exactly", "ngram_overlap; combination for `not-`", _overlap("rouge-n", 0.75)),
     "classifier": Row("not carried", "it needs a model of a provider of promptfoo"),
     "moderation": Row("not carried", "it needs a service of a provider"),
     "guardrails": Row("not carried", "it needs what a provider answered beside the output"),
@@ -329,15 +345,17 @@ ASSERTIONS: dict[str, Row] = {
     "perplexity": Row("not carried", "it needs probabilities of tokens"),
     "perplexity-score": Row("not carried", "it needs probabilities of tokens"),
     "contains-json": Row(
-        "not carried", "promptfoo repairs the JSON that it finds in a text, and no check does"
+        "not carried", "promptfoo reads what stands in braces as YAML: {x} is JSON to it, and to no check"
     ),
     "is-html": Row("not carried", "it needs the tree that a browser makes of a page"),
     "contains-html": Row("exactly", "combination of regex, one for each sign of HTML", _contains_html),
     "is-xml": Row(
-        "not carried", "promptfoo has a reader of XML of its own; there is no check that reads XML"
+        "not carried",
+        "promptfoo reads XML with two parsers, one of them not by the standard; no check reads XML",
     ),
     "contains-xml": Row(
-        "not carried", "promptfoo has a reader of XML of its own; there is no check that reads XML"
+        "not carried",
+        "promptfoo reads XML with two parsers, one of them not by the standard; no check reads XML",
     ),
     "is-sql": Row("not carried", "it needs promptfoo's parser for the dialects of SQL"),
     "contains-sql": Row("not carried", "it needs promptfoo's parser for the dialects of SQL"),
@@ -348,7 +366,7 @@ ASSERTIONS: dict[str, Row] = {
     "context-recall": Row("not carried", "there is no such judge"),
     "context-relevance": Row("not carried", "there is no such judge"),
     "conversation-relevance": Row("not carried", "there is no such judge"),
-    "tool-call-f1": Row("not carried", "its score has no equal; tool_calls compares calls"),
+    "tool-call-f1": Row("exactly", "called_tools", _called_tools),
     "skill-used": Row("not carried", "it needs what a provider answered beside the output"),
     "trajectory:goal-success": Row("not carried", "it needs a trace; see `assay evaluate --traces`"),
     "trajectory:tool-args-match": Row("not carried", "it needs a trace; see tool_calls"),

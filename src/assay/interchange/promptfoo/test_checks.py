@@ -16,8 +16,18 @@ MOST_COMBINATIONS = 10_000  # of the values of the variables of one test
 MOST_PARTS = 100
 SET = "assert-set"
 DEEPEST = 3  # sets inside one another
+MEASURES = ("bleu", "gleu", "rouge-n", "tool-call-f1")  # that count by their score
 THRESHOLDS = frozenset(
-    ("cost", "latency", "levenshtein", "similar", "similar:cosine", "similar:dot", "similar:euclidean")
+    (
+        "cost",
+        "latency",
+        "levenshtein",
+        "similar",
+        "similar:cosine",
+        "similar:dot",
+        "similar:euclidean",
+        *MEASURES,
+    )
 )
 _ASSERTION = frozenset(("type", "value", "weight", "metric", "metricOnly", "transform", "contextTransform"))
 _SET = frozenset(("type", "assert", "weight", "metric", "threshold"))
@@ -264,7 +274,7 @@ class TestChecks:
         name = render(metric, variables) if isinstance(metric, str) and metric else one["type"]
         # promptfoo counts a distance or several patterns by the verdict, and what is negated by what is left to 1
         by_verdict = made["type"] in ("edit_distance", "combination") and row.how == "exactly"
-        member = ".passed" if inverse or by_verdict else ""
+        member = ".passed" if (inverse or by_verdict) and base not in MEASURES else ""
         return Part(name, row.how == "as a judge", made, member=member)
 
     def _value(self, value: Any, variables: JSON) -> Any:

@@ -122,8 +122,8 @@ docs: $(MADE)
 dist: $(MADE) $(PAGE) $(DIST_ENV)
 	$(BIN)/python release/build.py $(ARGS)
 
-$(DIST_ENV): requirements/dist.txt $(READY)
-	$(BIN)/python -m venv --clear $(@D)
+$(DIST_ENV): requirements/dist.txt
+	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dist.txt
 	touch $@
 
@@ -131,8 +131,8 @@ $(DIST_ENV): requirements/dist.txt $(READY)
 site: $(SITE_ENV)
 	$(dir $(SITE_ENV))bin/python site/build.py
 
-$(SITE_ENV): requirements/site.txt $(READY)
-	$(BIN)/python -m venv --clear $(@D)
+$(SITE_ENV): requirements/site.txt
+	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/site.txt
 	touch $@
 

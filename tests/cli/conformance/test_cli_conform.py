@@ -42,6 +42,7 @@ def done(tmp_path_factory, zygote):
             "strict": [server.url, "--key", "@a.key", *two, "--strict", *FAST],
             "wrong key": [server.url, "--key", "nonsense", *two, *FAST],
             "nobody": [nobody, "--key", "k", *files[:1], "nobody.md", "--junit", "nobody.xml", *FAST],
+            "two missing": [server.url, "--key", "@a.key", "--only", "openwop.replicas", *FAST],
             "list": ["--list"],
             "explain": ["--explain", "fep.rest.reads-back"],
             "explain nothing": ["--explain", "vibes"],
@@ -97,7 +98,7 @@ def test_without_the_grpc_extra_http_is_checked_and_grpc_is_refused_with_the_ins
 
 
 CODES = {
-    "passed": 0, "failed": 3, "json": 3, "missing key": 0, "strict": 3, "wrong key": 0, "nobody": 1, "list": 0, "explain": 0,
+    "passed": 0, "failed": 3, "json": 3, "missing key": 0, "strict": 3, "wrong key": 0, "two missing": 0, "nobody": 1, "list": 0, "explain": 0,
     "shape": 0, "bad shape": 3, "shape of nothing": 2, "explain nothing": 2, "only nothing": 2, "no address": 2, "no key": 2, "no file": 2, "other address": 2,
     "grpc": 0, "rest and grpc": 0, "without grpc": 0, "other grpc address": 2, "strict nothing": 3,
     "replica alone": 2,
@@ -113,10 +114,11 @@ LINES = {
     "passed": "passed: fep.law.run-counts (FEP 0.0.1 §4.2)",
     "failed": "failed: fep.law.run-counts (FEP 0.0.1 §4.2): summary.total_test_cases: expected",
     "missing key": "could not be tried: fep.rest.foreign-is-unknown (FEP 0.0.1 §6.4): it needs the key of another tenant: --other-key",
-    "wrong key": "could not be tried: fep.law.run-counts (FEP 0.0.1 §4.2): POST /v1/evaluate: the key is refused with 401",
+    "wrong key": "could not be tried: 2 checks, fep.law.run-counts to fep.rest.foreign-is-unknown: POST /v1/evaluate: the key is refused",
     "grpc": "passed: fep.grpc.own-ids (FEP 0.0.1 §4.2)",
     "rest and grpc": "3 passed",
     "without grpc": "could not be tried: fep.grpc.own-ids (FEP 0.0.1 §4.2): it needs the address of gRPC: --grpc",
+    "two missing": "not offered: 8 checks, openwop.replicas.discovery to openwop.replicas.evaluations: one address",
     "list": "fep.rest.reads-back",
     "shape": "suite.json: suite: no problem",
     "bad shape": "card.json: scorecard: 1 problem",

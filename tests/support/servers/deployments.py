@@ -51,6 +51,18 @@ def read(about):
         return {"verdict": "fail"}
     return {"verdict": "pass" if "sources" in about["result"] else "revise", "notes": "name the sources"}
 """
+# the tool of `assay conform`: the number of its calls, of all processes together
+COUNTING = """
+import fcntl
+from pathlib import Path
+
+def count():
+    with (Path(__file__).parent / "count").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write("x")
+        file.flush()
+        return file.tell()
+"""
 # a module of its own: each process for isolated checks loads it
 APART = """
 from assay.checks.checker import Checker
@@ -88,6 +100,9 @@ free = true
 kind = "callable"
 target = "parts:read"
 free = true
+[tools."conform:counter"]
+kind = "python"
+target = "counting:count"
 [workflows.note]
 actor = "local.parts.write"
 critics = ["local.parts.read"]
@@ -98,12 +113,21 @@ MET = {
     "criterion_1": {"reason": "so it is", "met": True},
     "criterion_2": {"reason": "it is not", "met": False},
 }
-SCRIPT = {"replies": [{"when": "<criteria>", "say": json.dumps(MET)}, {"say": '{"passed": true}'}]}
+FIRST = {f"criterion_{at}": {"reason": "so it is", "met": at == 1} for at in (1, 2, 3)}
+SCRIPT = {
+    "replies": [
+        {"when": "names a month", "say": json.dumps(FIRST)},
+        {"when": "<criteria>", "say": json.dumps(MET)},
+        {"say": '{"passed": true}'},
+    ]
+}
 POLICY = """
 agents:
   local.parts.*:
     states: [staged, active]
     approval: {states: [active], author_may_approve: true}
+  local.assay.conform:
+    approval: {states: [active]}
 """
 SCOPES = ["approvals:respond", "deploy:promote", "evaluations:create", "evaluations:read", "manifest:read", "runs:create",
           "runs:read", "suites:read", "suites:write", "traces:write"]  # fmt: skip
@@ -113,8 +137,10 @@ DEPLOYMENTS = ["sqlite", "postgres", "sqlite-two", "postgres-two", "postgres-wor
 class Deployment:
     """One of them, with a client."""
 
-    def __init__(self, client, grpc, key, processes):
-        self.client, self.grpc, self.key, self._processes = client, grpc, key, processes
+    def __init__(self, client, grpc, key, make_key, processes):
+        """`make_key(tenant, *scopes)` returns a new key."""
+        self.client, self.grpc, self.key, self.make_key = client, grpc, key, make_key
+        self._processes = processes
 
     def mark(self):
         """The place in each log, for `log_text`."""
@@ -133,7 +159,7 @@ class Deployment:
 def deployed(zygote, folder, name):
     database, _, form = name.partition("-")
     for file, text in {
-        "parts.py": PARTS, "apart.py": APART, "assay.toml": SETTINGS, "script.json": json.dumps(SCRIPT), "policy.yaml": POLICY,
+        "parts.py": PARTS, "apart.py": APART, "counting.py": COUNTING, "assay.toml": SETTINGS, "script.json": json.dumps(SCRIPT), "policy.yaml": POLICY,
     }.items():  # fmt: skip
         (folder / file).write_text(text)
     environ = {"OPENWOP_CONFORMANCE_SEED": "true", "OPENWOP_TEST_SEAM_ENABLED": "true"}
@@ -154,14 +180,18 @@ def deployed(zygote, folder, name):
             stack.callback(workers[-1].close)
         for worker in workers:
             assert "has started" in worker.stdout.readline(), worker.communicate()
-        scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-        made = zygote.start(
-            "admin", "key", "create", "--tenant", "acme", *scopes, folder=folder, environ=whole
-        )
-        key = next(word for word in made.communicate()[0].split() if word.startswith("assay_"))
+
+        def make_key(tenant, *scopes):
+            words = [word for scope in scopes for word in ("--scope", scope)]
+            made = zygote.start(
+                "admin", "key", "create", "--tenant", tenant, *words, folder=folder, environ=whole
+            )
+            return next(word for word in made.communicate()[0].split() if word.startswith("assay_"))
+
+        key = make_key("acme", *SCOPES)
         # a connection for every request: both processes of a group answer
         limits = httpx.Limits(max_keepalive_connections=0)
         client = stack.enter_context(
             httpx.Client(base_url=group.address, headers={"X-API-Key": key}, timeout=60, limits=limits)
         )
-        yield Deployment(client, group.calls, key, [group.process, *workers])
+        yield Deployment(client, group.calls, key, make_key, [group.process, *workers])

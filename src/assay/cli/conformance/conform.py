@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -65,12 +64,13 @@ def main(options: ConformOptions) -> int:
         suite=options.suite,
         rpc=None if options.grpc is None else _grpc_client(options.grpc, options),
     )
-    tell = None if options.json else partial(_tell, verbose=options.verbose)
+    lines = Lines(verbose=options.verbose)
     trouble = ""
     try:
-        outcomes = run_checks(host, checks, tell)
+        outcomes = run_checks(host, checks, None if options.json else lines.add)
     except Unreachable as wrong:
         outcomes, trouble = wrong.outcomes, str(wrong)
+    lines.end()
     left = clean_up(host) if not trouble else len(host.made)
     report = Report(
         " and ".join(filter(None, (options.url, options.grpc))), outcomes, trouble, options.strict, left
@@ -157,11 +157,42 @@ def _counted(problems: list[str]) -> str:
     return f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}" if problems else "no problem"
 
 
-def _tell(outcome: Outcome, *, verbose: bool) -> None:
-    """A line for a check, as it ends."""
-    if outcome.result == "passed" and not verbose:
-        return
-    what = f"{WORDS[outcome.result]}: {outcome.check.name} ({outcome.check.reference})"
+class Lines:
+    """
+    Prints a line for each check, as it ends. Checks that follow each other and were not run for the same reason have one.
+
+    What passed, and every single check, is only printed if it is verbose.
+    """
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose, self._alike = verbose, list[Outcome]()
+
+    def add(self, outcome: Outcome) -> None:
+        if self._alike and (self._verbose or _reason(outcome) != _reason(self._alike[0])):
+            self.end()
+        if outcome.result in ("not_offered", "not_tried"):
+            self._alike.append(outcome)
+            return
+        self.end()
+        if outcome.result == "failed" or self._verbose:
+            _print(outcome, f"{outcome.check.name} ({outcome.check.reference})")
+
+    def end(self) -> None:
+        """Print what is left."""
+        if self._alike:
+            first, last = self._alike[0], self._alike[-1]
+            name = f"{first.check.name} ({first.check.reference})"
+            many = f"{len(self._alike)} checks, {first.check.name} to {last.check.name}"
+            _print(first, name if first is last else many)
+        self._alike.clear()
+
+
+def _reason(outcome: Outcome) -> tuple[str, str]:
+    return outcome.result, outcome.message
+
+
+def _print(outcome: Outcome, name: str) -> None:
+    what = f"{WORDS[outcome.result]}: {name}"
     echo(f"{what}: {outcome.message}" if outcome.message else what, flush=True)
 
 

@@ -81,9 +81,10 @@ def _one_answer(host: Host) -> None:
 
 
 def _idempotency(host: Host) -> None:
+    replicas = host.replicas
     body = request(host, suite_ref(host, "plain"), evalModes=["golden"])
     headers = {"Idempotency-Key": f"conform-{secrets.token_hex(8)}"}
-    answers = at_once(lambda one: one.send("POST", "/v1/runs", body, headers=headers), host.replicas * 3)
+    answers = at_once(lambda one: one.send("POST", "/v1/runs", body, headers=headers), replicas * 3)
     done = [document_of(one, "POST /v1/runs") for one in answers if one.status in (200, 201)]
     runs = {created(host, one) for one in done}
     expect(len(runs) == 1, f"POST /v1/runs at every address with one Idempotency-Key: {len(runs)} runs")

@@ -124,6 +124,7 @@ class RetryPolicy:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._abandoned = threading.Event()
+        self.full = False  # whether a write has failed for lack of space, and none has been possible since
 
     def lose(self) -> None:
         """The store closes: try no more."""
@@ -141,6 +142,7 @@ class RetryPolicy:
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) == _LOCKED:
                     raise StoreLocked("the database") from error
+                self.full = self.full or is_full(error)
                 if not _passes(error):
                     raise EnvironmentFailure(_plain_message(error, passing=False)) from error
                 deadline = latest if until is None else until()
@@ -148,6 +150,13 @@ class RetryPolicy:
                     raise DatabaseUnavailable(_plain_message(error, passing=True)) from error
             self._abandoned.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not retry at the same time
             pause = min(1.0, pause * 2)
+
+
+def is_full(error: DBAPIError) -> bool:
+    """Whether the database has no space left."""
+    original: Any = error.orig
+    full = getattr(original, "sqlite_errorname", "") == "SQLITE_FULL"
+    return full or getattr(original, "sqlstate", "") == "53100"
 
 
 def _passes(error: DBAPIError) -> bool:
@@ -164,10 +173,7 @@ def _plain_message(error: DBAPIError, *, passing: bool) -> str:
     original: Any = error.orig
     primary = getattr(getattr(original, "diag", None), "message_primary", None)  # its details may quote a row
     said = " ".join(str(primary or original).split())
-    if (
-        getattr(original, "sqlite_errorname", "") == "SQLITE_FULL"
-        or getattr(original, "sqlstate", "") == "53100"
-    ):
+    if is_full(error):
         return f"the database's disk is full; nothing was written ({said})"
     if passing:
         return f"the database does not answer, after several attempts ({said})"

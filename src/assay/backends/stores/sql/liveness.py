@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from assay.backends.stores.sql.connect import RetryPolicy, is_full
 from assay.concurrency.event_loop import log_crash
 from assay.concurrency.threads import unlimited
 from assay.errors import EnvironmentFailure
@@ -132,6 +133,8 @@ def _log_failure(future: Future[None]) -> None:
 T = TypeVar("T")
 
 SECONDS = 1.5  # that a database may take for an answer
+SPACE = 1024 * 1024  # bytes that must be free for SQLite's log
+FULL = "its disk is full"
 TICK = 0.2  # seconds between two looks at the answers that are waited for
 _WRITABLE = text("SELECT NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::bool")
 
@@ -140,10 +143,12 @@ class DatabasePing:
     """
     One question at a time, in a thread of its own: it is answered while all readers wait.
 
-    `pools` are emptied when the SQLite file at their path is another one, so that later connections open that.
+    `pools` are emptied when the SQLite file at their path is another one, so that later connections open that. After a
+    write that failed for lack of space, the question includes whether there is space again.
     """
 
-    def __init__(self, engine: Engine, *pools: Engine) -> None:
+    def __init__(self, retry_policy: RetryPolicy, engine: Engine, *pools: Engine) -> None:
+        self._retry_policy = retry_policy
         self._engine, self._pools = engine, (engine, *pools)
         self._path = engine.url.database if engine.dialect.name == "sqlite" else None
         self._file = _identity(self._path)
@@ -225,18 +230,38 @@ class DatabasePing:
         """Why the database cannot be used; an empty text if it can."""
         self.forget_other_file()
         try:
-            if self._path is not None:
-                return _ask_file(self._path)
-            try:
-                return self._ask_server()
-            except DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-                return self._ask_server()  # the connection was older than the server
+            trouble = self._ask_server() if self._path is None else _ask_file(self._path)
+            return trouble or (self._ask_space() if self._retry_policy.full else "")
         except (DBAPIError, sqlite3.Error) as error:
             return type(error).__name__
 
     def _ask_server(self) -> str:
+        try:
+            return self._ask_writable()
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            return self._ask_writable()  # the connection was older than the server
+
+    def _ask_space(self) -> str:
+        """Take some space, and give it back. Whatever else is wrong, the next write says."""
+        kind = (
+            "TEMP" if self._path is None else ""
+        )  # of PostgreSQL in the same place: nobody waits for the name
+        rows = [{"content": os.urandom(2_000).hex()} for _ in range(16)]
+        with self._engine.connect() as connection:
+            try:
+                connection.execute(text(f"CREATE {kind} TABLE assay_space (content TEXT)"))
+                connection.execute(text("INSERT INTO assay_space VALUES (:content)"), rows)
+            except DBAPIError as error:
+                if is_full(error):
+                    return FULL
+            finally:
+                connection.rollback()
+        self._retry_policy.full = False
+        return ""
+
+    def _ask_writable(self) -> str:
         with self._engine.connect() as connection:
             return "" if connection.execute(_WRITABLE).scalar() else "it is read-only"
 
@@ -247,6 +272,9 @@ def _ask_file(path: str) -> str:
         return "the file is missing"
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         return "the file is read-only"
+    space = os.statvfs(path)
+    if space.f_blocks and space.f_bavail * space.f_frsize < SPACE:
+        return FULL
     with closing(
         sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=SECONDS)
     ) as connection:

@@ -69,7 +69,7 @@ class SqlStore(RecordStore):
         self._reencryption = Reencryption(codec, clock)
         self._checkpoints = Checkpoints(engine)
         self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, retry_policy, reach)
-        self._ping = DatabasePing(engine, writing)
+        self._ping = DatabasePing(retry_policy, engine, writing)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
 
     @classmethod

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import pytest
@@ -35,6 +35,13 @@ import assay
 from assay import Answer
 
 
+def deaths():
+    """How often this was called before."""
+    with open("deaths", "a") as file:
+        file.write("x")
+        return file.tell() - 1
+
+
 class Deadly(assay.Checker):
     """It takes its time, and kills its process if the text says so."""
 
@@ -42,10 +49,10 @@ class Deadly(assay.Checker):
     text: str
 
     def run(self, services) -> Answer:
-        if self.text == "die":
+        if self.text == "die" or (self.text == "unlucky" and deaths() < 2):
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.002)
-        return {"passed": self.text == "Paris"}
+        return {"passed": self.text in ("Paris", "unlucky")}
 '''
 
 
@@ -56,10 +63,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def write_rows(folder, deadly=()):
+def write_rows(folder, deadly=(), unlucky=()):
     with (folder / "in.jsonl").open("w") as file:
         for at in range(ROWS):
-            value = "die" if at in deadly else "Paris" if at % 4 else "Lyon"
+            value = "die" if at in deadly else "unlucky" if at in unlucky else "Paris" if at % 4 else "Lyon"
             case = {"id": f"case-{at}", "input": "q"}
             file.write(json.dumps({"test_case": case, "output": {"value": value}}) + "\n")
 
@@ -134,14 +141,13 @@ def test_killed_workers_cost_only_their_parts(folder, cluster):
     assert json.loads((folder / "out/_manifest.json").read_text())["set_aside"] == []
 
 
-def test_a_part_that_kills_workers_is_set_aside_and_named(folder, cluster):
+@contextmanager
+def dead_workers_replaced(cluster):
+    """As a nanny or Kubernetes does."""
     address, workers, start, options = cluster
-    write_rows(folder, deadly={1_000})
-    process = evaluate(folder, "--scheduler", address)
     over = threading.Event()
 
     def replace_dead():
-        """As a nanny or Kubernetes does."""
         while not over.wait(0.2):
             for at, worker in enumerate(workers):
                 if worker.poll() is not None:
@@ -150,17 +156,37 @@ def test_a_part_that_kills_workers_is_set_aside_and_named(folder, cluster):
     keeper = threading.Thread(target=replace_dead)
     keeper.start()
     try:
-        out, err = process.communicate()
+        yield address
     finally:
         over.set()
         keeper.join()
+
+
+def test_a_part_that_kills_workers_is_set_aside_and_named(folder, cluster):
+    write_rows(folder, deadly={1_000})
+    with dead_workers_replaced(cluster) as address:
+        process = evaluate(folder, "--scheduler", address)
+        out, err = process.communicate()
     assert process.returncode == 1, err
     manifest = json.loads((folder / "out/_manifest.json").read_text())
     (aside,) = manifest["set_aside"]
+    assert aside["reason"] == "its workers were lost, also when it was alone"
     assert "in.jsonl, bytes" in aside["part"]
     assert f"set aside and not measured: {aside['part']}" in " ".join(err.split())
     assert manifest["results"] > ROWS - 200
     assert "partial" in json.loads(out)
+
+
+def test_a_part_that_was_on_two_lost_workers_is_scored_alone(folder, cluster):
+    """Somebody stopped both, such as for their price."""
+    write_rows(folder, unlucky={1_001})
+    with dead_workers_replaced(cluster) as address:
+        process = evaluate(folder, "--scheduler", address)
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert (folder / "deaths").read_text() == "xxx"
+    assert json.loads(out)["checks"]["deadly"]["passed"] == ROWS * 3 // 4
+    assert json.loads((folder / "out/_manifest.json").read_text())["set_aside"] == []
 
 
 def test_a_local_cluster_and_what_is_there_already(folder):

@@ -9,7 +9,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pyarrow
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 

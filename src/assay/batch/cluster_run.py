@@ -18,7 +18,7 @@ from assay.concurrency.workers.machine import available_cores
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
 
-DEATHS = 1  # of workers with a part, after which the next one sets it aside
+DEATHS = 1  # of workers with a part, after which the next one makes it a suspect
 LOCAL = {  # the profile of a worker takes a part of its core
     "distributed.scheduler.allowed-failures": DEATHS,
     "distributed.worker.profile.enabled": False,
@@ -106,11 +106,24 @@ class ClusterRun:
                 )
 
     def execute(self, client: Any, progress: Callable[[int, int], None] = lambda done, of: None) -> None:
-        """Score every part; a worker that is lost costs only its parts. Raises UsageError for what is refused."""
-        submitted = self._submit(client)
-        for done, (part, future) in enumerate(submitted, 1):
+        """
+        Score every part; a worker that is lost costs only its parts. Raises UsageError for what is refused.
+
+        A part with which two workers were lost may have killed them, or waited on both when somebody stopped them. It
+        is scored again when no other part is left, alone: if it loses two workers again, it is set aside.
+        """
+        suspects: list[DatasetPart] = []
+        done = 0
+        for part, future in self._submit(client, self._parts):
+            if _is_killed(future):
+                suspects.append(part)
+                continue
             self._add(part, future)
-            progress(done, len(self._parts))
+            progress(done := done + 1, len(self._parts))
+        for part in suspects:
+            for _, future in self._submit(client, [part]):
+                self._add(part, future)
+            progress(done := done + 1, len(self._parts))
         system, folder = file_system(self._output)
         summary = self.summary
         manifest = ClusterManifest(
@@ -124,10 +137,10 @@ class ClusterRun:
         with store_access(self._output):
             system.pipe_file(f"{folder}/_manifest.json", msgspec.json.encode(manifest))
 
-    def _submit(self, client: Any) -> Iterator[tuple[DatasetPart, Any]]:
-        """The parts as they end. Only some of them are with the scheduler at a time."""
+    def _submit(self, client: Any, parts: Sequence[DatasetPart]) -> Iterator[tuple[DatasetPart, Any]]:
+        """Some parts as they end. Only some of them are with the scheduler at a time."""
         distributed: Any = import_module("distributed")
-        waiting = iter(self._parts)
+        waiting = iter(parts)
         threads = max(1, sum(client.nthreads().values()))
         futures: dict[Any, DatasetPart] = {}
         ended = distributed.as_completed(loop=client.loop)
@@ -149,9 +162,11 @@ class ClusterRun:
 
     def _add(self, part: DatasetPart, future: Any) -> None:
         if future.status != "finished":
-            error = future.exception()
-            killed = type(error).__name__ == "KilledWorker"
-            reason = "its workers were lost" if killed else f"its task failed: {_message(error)}"
+            reason = (
+                "its workers were lost, also when it was alone"
+                if _is_killed(future)
+                else f"its task failed: {_message(future.exception())}"
+            )
             self.set_aside.append(SetAside(part.name, reason))
             return
         done: PartDone = future.result()
@@ -161,6 +176,11 @@ class ClusterRun:
         if self.summary is None:
             self.summary = Summary(done.summary.labels, done.summary.dimensions)
         self.summary.add(done.summary)
+
+
+def _is_killed(future: Any) -> bool:
+    """Whether the scheduler gave a part up, because as many workers were lost with it as it allows."""
+    return future.status != "finished" and type(future.exception()).__name__ == "KilledWorker"
 
 
 def _message(error: BaseException) -> str:

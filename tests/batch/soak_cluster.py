@@ -97,7 +97,9 @@ def cluster(folder):
             "--scheduler-file",
             str(place),
         )
-        wait_until(place.exists)
+        wait_until(
+            lambda: place.exists() and place.read_text().endswith("}")
+        )  # it is there before it is written
         address = json.loads(place.read_text())["address"]
         options = ["--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         yield address, [start("dask_worker", address, *options) for _ in range(4)], start, options

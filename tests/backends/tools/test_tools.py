@@ -22,11 +22,11 @@ from assay.ports.config import McpServer, ToolConfig
 from assay.ports.telemetry import trace_context
 from assay.protocol.agents import AgentCard
 from support.agents import tool_servers
+from support.runner import forkserver
 from support.servers.thread_server import served_in_thread
 from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
-SERVER = f"{sys.executable} {tool_servers.__file__}"
 KINDS = ("python", "waiting", "http", "get", "stdio", "mcp-http")
 
 
@@ -77,7 +77,9 @@ def mcp_url():
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([*SERVER.split(), "--port", str(port)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, tool_servers.__file__, "--port", str(port)], stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -112,7 +114,8 @@ def box_of(kind, address, mcp_url):
             }
         case _:
             tools = {}
-            where = {"command": SERVER} if kind == "stdio" else {"url": mcp_url}
+            command = f"{forkserver.python()} {tool_servers.__file__}"
+            where = {"command": command} if kind == "stdio" else {"url": mcp_url}
             servers["shop"] = McpServer(**where, timeout=PATIENCE)
             tools["slow"] = {"kind": "mcp", "server": "shop", "target": "dawdle"}
     quick = {"slow": {"timeout": 0.05}}

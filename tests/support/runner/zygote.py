@@ -14,7 +14,7 @@ import sys
 OWNER = "ASSAY_TESTS_OWNER"  # the number of the process of tests for which a process runs
 LOADED = ("scipy.special", "yaml", "dbos", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command",
           "encodings.utf_8_sig", "encodings.idna", "typer._adapters", "rich.console", "rich.table", "rich.align",
-          "genai_prices", "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
+          "genai_prices", "mcp.server.fastmcp", "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
 # All of assay but what few processes need, and takes long to load.
 SLOW = ("assay.__main__", "assay.backends.stores.sql.migrations", "assay.backends.otel",
         "assay.backends.tools.mcp", "assay.pytest_plugin", "assay.serve.grpc")  # fmt: skip

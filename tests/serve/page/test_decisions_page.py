@@ -224,6 +224,7 @@ def test_cases_are_filtered_and_opened_by_keyboard_alone(site, page, expect, scr
     page.keyboard.press("Escape")
     expect(drawer).to_have_count(0)
     assert "case=" not in page.url
+    expect(grid.locator(":focus")).to_have_count(1)  # the focus is in the list again, not on the body
 
 
 def test_a_link_opens_a_case_that_the_list_does_not_have(site, page, expect):

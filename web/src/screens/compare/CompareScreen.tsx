@@ -1,6 +1,6 @@
 import "./compare.css";
 import { useQueries, useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useMemo, type ReactNode } from "react";
 import type { ScreenProps } from "~/app/routes";
 import { getOverview } from "~/api/cases";
 import { reportSource } from "~/api/client";
@@ -14,7 +14,7 @@ import { ChartView } from "~/charts/ChartView";
 import { tickText } from "~/charts/scales";
 import { byGrouping } from "~/screens/run/RunSlices";
 import { distribution, scatter } from "./marks";
-import { SliceLine, type NamedSlice } from "./SliceLine";
+import { SliceLine } from "./SliceLine";
 import { SliceTable } from "./SliceTable";
 import { DiffView } from "./DiffView";
 import { GridView } from "./GridView";
@@ -96,7 +96,7 @@ export default function CompareScreen(_: ScreenProps) {
       ) : view.isError ? (
         <ErrorState error={view.error} retry={() => void view.refetch()} />
       ) : (
-        <Comparison view={view.data} at={at} rows={rows} query={query} />
+        <Comparison view={view.data} at={at} rows={rows} query={query} slicing={byTag && tags.isLoading} />
       )}
     </div>
   );
@@ -196,9 +196,10 @@ interface ComparisonProps {
   at: number;
   rows: Record<string, RunRow>;
   query: { runs: string[]; metric: string; by: string; margin: string };
+  slicing: boolean; // the slices are on their way
 }
 
-function Comparison({ view, at, rows, query }: ComparisonProps) {
+function Comparison({ view, at, rows, query, slicing }: ComparisonProps) {
   const { comparisons, metric, lower_is_better: lowerIsBetter } = view.comparison;
   const pair = comparisons[at];
   const words = view.pairs[at];
@@ -212,7 +213,7 @@ function Comparison({ view, at, rows, query }: ComparisonProps) {
   return (
     <>
       {comparisons.length > 1 && <PairTable view={view} at={at} rows={rows} />}
-      <Verdict pair={pair} words={words} slices={slices} lowerIsBetter={lowerIsBetter} />
+      <Verdict pair={pair} words={words} where={slicing ? <p className="faint">Reading the slices…</p> : <SliceLine slices={slices} lowerIsBetter={lowerIsBetter} />} />
       <MetricTable query={{ ...query, by: "" }} at={at} chosen={metric} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
       {passed !== null && <PassStrip counts={passed} selects={reportSource() === null} />}
       {points.length > 0 && passed === null && (
@@ -297,7 +298,7 @@ function withoutVerdict(headline: string, pair: PairComparison): string {
 }
 
 /** The verdict in the words of `assay compare`, with a drawing of its interval. */
-function Verdict({ pair, words, slices, lowerIsBetter }: { pair: PairComparison; words: PairView; slices: NamedSlice[]; lowerIsBetter: boolean }) {
+function Verdict({ pair, words, where }: { pair: PairComparison; words: PairView; where: ReactNode }) {
   const { result } = pair;
   return (
     <section className="card compare-verdict" aria-label="Verdict">
@@ -309,7 +310,7 @@ function Verdict({ pair, words, slices, lowerIsBetter }: { pair: PairComparison;
         <IntervalDrawing difference={result.difference} low={result.low} high={result.high} level={result.level} share={result.share === true} />
       )}
       <p>{VERDICT_WHY[verdictWord(result)]}</p>
-      <SliceLine slices={slices} lowerIsBetter={lowerIsBetter} />
+      {where}
       <p className="quiet">{words.counts}</p>
       {(pair.differs ?? []).length > 0 && (
         <p className="quiet">

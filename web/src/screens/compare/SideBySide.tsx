@@ -157,7 +157,8 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
 
 const EDGE: Partial<Record<CaseStatus, string>> = { passed: "good", failed: "bad" };
 
-function Reason({ title, text, status, run, position }: { title: string; text: string | undefined; status: CaseStatus | undefined; run: string; position: number | undefined }) {
+/** Why a run has the result that it has. The edge has the colour of that run's own result, not of the change. */
+export function Reason({ title, text, status, run, position }: { title: string; text: string | undefined; status: CaseStatus | undefined; run: string; position: number | undefined }) {
   return (
     <div className={`compare-reason ${(status && EDGE[status]) ?? ""}`}>
       <div className="row">

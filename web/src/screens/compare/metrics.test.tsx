@@ -6,6 +6,7 @@ import type { DifferenceInterval, MetricDifference } from "~/api/comparison";
 import "~/testing/dom";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
+import { Reason } from "./SideBySide";
 import { SliceLine } from "./SliceLine";
 import { groupingOptions, metricOptions } from "./words";
 
@@ -73,6 +74,15 @@ test("a slice of the verdict shows its cases that got worse", () => {
   fireEvent.click(screen.getByRole("button", { name: "warranty" }));
   expect(window.location.hash).toContain("slice=tag:warranty");
   expect(window.location.hash).toContain("change=worse");
+});
+
+test.each([
+  ["passed", "good"],
+  ["failed", "bad"],
+  ["error", ""],
+] as const)("a side that %s has the edge%s, whatever became of the case", (status, edge) => {
+  const { container } = render(<Reason title="Before" text="why" status={status} run="r" position={1} />);
+  expect(container.firstElementChild?.className.trim()).toBe(`compare-reason ${edge}`.trim());
 });
 
 test("the menus have what the runs have, and what is chosen", () => {

@@ -10,7 +10,7 @@ export const VERDICT_TONE: Record<VerdictWord, Tone> = {
   regressed: "fail",
   equivalent: "live",
   "not enough data": "warn",
-  "no change": "live",
+  "no change": "mute",
 };
 
 /** The verdict for a reader, as the terminal has it. Where nothing differs, what is missing is not data. */

@@ -86,14 +86,14 @@ def test_a_comparison_has_the_words_and_numbers_of_the_command(site, page, expec
     expect(verdict).to_contain_text(words)
     expect(verdict).to_contain_text(pair.result.word)
     assert last == ""
-    expect(verdict).to_contain_text(re.compile("(Worse in|The largest drop is in) tag|No slice is worse"))
+    expect(verdict).to_contain_text(re.compile("(Worse in|The largest drop is in) tag|No slice fell"))
     line = verdict.locator(".compare-slice-line").bounding_box()
     assert line["y"] + line["height"] < 900  # in the first screen of 1440x900
     expect(verdict).to_contain_text(f"{pair.worse} worse, {pair.better} better, {pair.unchanged} unchanged")
     expect(page.get_by_role("region", name="By tag").get_by_role("row")).to_have_count(1 + len(pair.slices))
     grid = page.get_by_role("grid", name="Cases")
     expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].id)
-    expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].reason_after[:60])
+    expect(grid.get_by_role("row").nth(1)).to_contain_text(pair.changes[0].data.reason_after[:60])
     strip = page.get_by_role("region", name="Passed and failed")
     expect(strip.get_by_role("button", name=str(pair.worse), exact=True).first).to_be_visible()
     site.check_accessibility(page)

@@ -60,7 +60,7 @@ const slice = (name: string, difference: number, verdict: DifferenceInterval["ve
 test.each([
   [[slice("warranty", -17, "regressed"), slice("refund", -3), slice("invoice", 9)], false, "Worse in tag warranty -17 points."],
   [[slice("refund", -3), slice("invoice", 9)], false, "No slice is shown to be worse. The largest drop is in tag refund -3 points."],
-  [[slice("refund", 3), slice("invoice", 9)], false, "No slice is worse."],
+  [[slice("refund", 3), slice("invoice", 9)], false, "No slice fell."],
   [[slice("slow", 3), slice("quick", -9)], true, "No slice is shown to be worse. The largest drop is in tag slow 3 points."],
   [["a", "b", "c", "d", "e"].map((name) => slice(name, -1, "regressed")), false, "Worse in tag a -1 points; tag b -1 points; tag c -1 points and 2 more."],
   [[], false, ""],

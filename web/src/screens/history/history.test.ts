@@ -36,6 +36,12 @@ test("versions, promotions and corrections are marked", () => {
   expect(eventsOf(rows[0]!, undefined)).toEqual([]);
 });
 
+test("the axis of rates is in percent, that of scores is not", () => {
+  const rows = [row(0, { score: 0.2 }), row(1, { score: 0.9 })];
+  expect(texts(rows)).toEqual(expect.arrayContaining(["0%", "80%", "100%"]));
+  expect(texts(rows.map((one) => ({ ...one, scale: "score" })))).toEqual(expect.arrayContaining(["0", "0.8", "1"]));
+});
+
 test("costs and latencies have no events, begin at 0 and say their unit", () => {
   const rows = [row(0, { corrections: 2 }), row(1, { p95LatencyMs: 2_500 })];
   expect(circles(rows, COST)).toHaveLength(2);

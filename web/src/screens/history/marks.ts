@@ -14,7 +14,8 @@ export interface Measure {
   low?: (row: HistoryRow) => number | null;
   high?: (row: HistoryRow) => number | null;
   text: (row: HistoryRow) => string;
-  tick: (value: number) => string;
+  /** The text of the axis. `isRate`: the numbers are shares of cases. */
+  tick: (value: number, isRate: boolean) => string;
   /** Versions, promotions and corrections are drawn. */
   events?: boolean;
 }
@@ -25,7 +26,7 @@ export const SCORE: Measure = {
   low: (row) => row.low,
   high: (row) => row.high,
   text: (row) => (row.score === null ? noScore(row) : `${row.text}${row.low === null ? "" : ` (${row.range})`}`),
-  tick: tickText,
+  tick: (value, isRate) => (isRate ? `${tickText(100 * value)}%` : tickText(value)),
   events: true,
 };
 export const COST: Measure = { name: "cost", value: (row) => row.costUsd, text: (row) => row.costText || "not known", tick: (value) => `$${tickText(value)}` };
@@ -60,9 +61,10 @@ export function historyChart(rows: HistoryRow[], measure: Measure, spacing: Spac
   const x = places(rows, spacing, [box.left + 10, box.right - 10]);
   const values = rows.flatMap((row) => [measure.value(row), measure.low?.(row) ?? null, measure.high?.(row) ?? null]).filter((one): one is number => one !== null);
   const y = scaleOf(values, measure, [box.bottom, box.top]);
+  const isRate = rows.every((row) => row.scale === "rate");
   for (const tick of ticksOf(y)) {
     marks.push({ kind: "line", x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), ink: "line" });
-    marks.push({ kind: "text", x: box.left - 7, y: y(tick) + 3.5, text: measure.tick(tick), anchor: "end", ink: "faint" });
+    marks.push({ kind: "text", x: box.left - 7, y: y(tick) + 3.5, text: measure.tick(tick, isRate), anchor: "end", ink: "faint" });
   }
   if (measure.events) marks.push(...versionMarks(rows, x, box));
   for (const agent of new Set(rows.map((row) => row.agentId))) {

@@ -25,15 +25,22 @@ def agent(task):
         time.sleep(0.05)
     return "yes"
 
+def half(task):
+    calls.append(task)
+    return "yes" if len(calls) % 2 else "no"
+
 async def check(output):
     while waits("go-evaluate"):
         await asyncio.sleep(0.05)
     return output == "yes"
 """
-UNTIL = ("--until", "decided", "--min-pass-rate", "0.8", "--json", "--name", "early")
+UNTIL = ("--until", "decided", "--json")
+BAR = (*UNTIL, "--min-pass-rate", "0.8")
+RUN = ("run", "deciding.json", "--concurrency", "1", "--agent")
 COMMANDS = {
-    "run": ("run", "deciding.json", "--agent", "deciding:agent", "--concurrency", "1", *UNTIL),
-    "evaluate": ("evaluate", "--contexts", "deciding.jsonl", "--check-module", "deciding.py:check", *UNTIL),
+    "run": (*RUN, "deciding:agent", *BAR),
+    "run --baseline": (*RUN, "deciding:agent", *UNTIL, "--baseline", "half"),
+    "evaluate": ("evaluate", "--contexts", "deciding.jsonl", "--check-module", "deciding.py:check", *BAR),
 }
 
 
@@ -46,17 +53,32 @@ def write(folder):
     (folder / "deciding.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in cases))
 
 
-def running(site, kind):
+def running(site, kind, name):
     rows = site.client.post("/v1/host/assay/runs:query", json={}).json()["runs"]
     live = [row for row in rows if (row["kind"], row["status"]) == (kind, "running")]
-    return next((row["runId"] for row in live if "name=early" in row.get("tags", ())), None)
+    return next((row["runId"] for row in live if f"name={name}" in row.get("tags", ())), None)
 
 
-@pytest.mark.parametrize(("verb", "kind"), [("run", "agent-eval"), ("evaluate", "evaluation")])
-def test_the_page_shows_the_last_look_and_every_door_has_its_numbers(site, page, zygote, verb, kind):
+@pytest.mark.parametrize(
+    ("command", "kind", "decision"),
+    [
+        ("run", "agent-eval", "above the bar"),
+        ("run --baseline", "agent-eval", "improved"),
+        ("evaluate", "evaluation", "above the bar"),
+    ],
+)
+def test_the_page_shows_the_last_look_and_every_door_has_its_numbers(
+    site, page, zygote, command, kind, decision
+):
     write(site.folder)
-    process = zygote.start(*COMMANDS[verb], folder=site.folder, pipe=True)
-    run = wait_until(lambda: running(site, kind))
+    verb, name = command.split()[0], f"early-{command.replace(' --', '-')}"
+    (site.folder / f"go-{verb}").unlink(missing_ok=True)
+    if "--baseline" in command:
+        before = zygote.start(*RUN, "deciding:half", "--name", "half", folder=site.folder)
+        before.communicate()
+        assert before.returncode == 3
+    process = zygote.start(*COMMANDS[command], "--name", name, folder=site.folder, pipe=True)
+    run = wait_until(lambda: running(site, kind, name))
 
     def look():
         overview = site.client.get(f"/v1/host/assay/runs/{run}/overview")
@@ -67,11 +89,13 @@ def test_the_page_shows_the_last_look_and_every_door_has_its_numbers(site, page,
     assert (first["decision"], first["rounds"]) == ("not enough data", 1)
     assert (first["cases"], first["total"]) == (10, 100)
     page.goto(site.address(run))
-    decision = page.get_by_role("region", name="Decision")
+    shown = page.get_by_role("region", name="Decision")
     expect = playwright.expect
-    expect(decision).to_contain_text("not decided yet")
-    expect(decision).to_contain_text(first["text"])
-    expect(decision).to_contain_text("last look after 1 round, 10 of 100")
+    expect(shown).to_contain_text("not decided yet")
+    expect(shown).to_contain_text(first["text"])
+    expect(shown).to_contain_text("last look after 1 round, 10 of 100")
+    compared = "Difference to the baseline" if "--baseline" in command else "Against a bar of 0.80"
+    expect(shown).to_contain_text(compared)
     site.check_accessibility(page, "[aria-label=Decision]")
     (site.folder / f"go-{verb}").touch()
     out, err = process.communicate()
@@ -81,9 +105,9 @@ def test_the_page_shows_the_last_look_and_every_door_has_its_numbers(site, page,
         assert last[name] == until[name], name
     assert (last["cases"], last["total"] - last["cases"]) == (until["run"], until["not_run"])
     assert last["low"] > first["low"]
-    expect(decision).to_contain_text("above the bar")
-    expect(decision).to_contain_text(last["text"])
+    expect(shown).to_contain_text(decision)
+    expect(shown).to_contain_text(last["text"])
     stopped = (
         rf"stopped after {last['rounds']} rounds, {last['cases']} of 100 .*so {until['not_run']} \w+s did not"
     )
-    expect(decision).to_contain_text(re.compile(stopped))
+    expect(shown).to_contain_text(re.compile(stopped))

@@ -120,7 +120,7 @@ def write_llms() -> None:
     for titles, title, name in navigation():
         if titles != heading:
             heading = titles
-            lines += ["", f"## {' · '.join(titles) or 'Start'}", ""]
+            lines += ["", f"## {' · '.join(titles) or 'Overview'}", ""]
         lines.append(f"- [{title}]({name}): {summary(ROOT / name)}")
         if not name.startswith("docs/decisions"):
             full.append(f"<!-- {name} -->\n\n{(ROOT / name).read_text('utf-8').strip()}\n")

@@ -62,7 +62,7 @@ def model(id: str, attributes: dict[str, Any], **members: Any) -> Sent:
     return Sent(id=id, attributes={**named, **attributes}, **members)
 
 
-def said(text: str, asked: str = "q") -> dict[str, Any]:
+def exchange(text: str, asked: str = "q") -> dict[str, Any]:
     def one(role: str, content: str) -> str:
         return json.dumps([{"role": role, "parts": [{"type": "text", "content": content}]}])
 
@@ -112,13 +112,13 @@ MISSING = {
         {"test_case.input", "output.value"},
     ),
     "an attribute that was cut": (
-        [model("01", {**COUNTED, **said("a"), "gen_ai.output.messages": '[{"role": "assis'})],
+        [model("01", {**COUNTED, **exchange("a"), "gen_ai.output.messages": '[{"role": "assis'})],
         {"output.value", "output.metadata.messages"},
     ),
     "the last answer is not there, and an earlier one is": (
         [
             Sent(id="01", attributes=AGENT, end=90),
-            model("02", {**COUNTED, **said("an intermediate answer")}, parent="01", start=1, end=2),
+            model("02", {**COUNTED, **exchange("an intermediate answer")}, parent="01", start=1, end=2),
             model("03", COUNTED, parent="01", start=3, end=4),
         ],
         {"test_case.input", "output.value"},
@@ -126,39 +126,40 @@ MISSING = {
     "a model call without tokens": (
         [
             Sent(id="01", attributes=AGENT),
-            model("02", {**COUNTED, **said("a")}, parent="01", end=5),
-            model("03", said("b"), parent="01", start=6, end=9),
+            model("02", {**COUNTED, **exchange("a")}, parent="01", end=5),
+            model("03", exchange("b"), parent="01", start=6, end=9),
         ],
         {"output.metadata.tokens"},
     ),
     "a parent that was not sent": (
         [
-            model("02", {**COUNTED, **said("a")}, parent="01", end=5),
-            model("03", {**COUNTED, **said("b")}, parent="01", start=6, end=9),
+            model("02", {**COUNTED, **exchange("a")}, parent="01", end=5),
+            model("03", {**COUNTED, **exchange("b")}, parent="01", start=6, end=9),
         ],
         {"output.metadata.trajectory"},
     ),
     "a cycle": (
-        [model("02", {**COUNTED, **said("a")}, parent="03"), Sent(id="03", parent="02")],
+        [model("02", {**COUNTED, **exchange("a")}, parent="03"), Sent(id="03", parent="02")],
         {"output.metadata.trajectory"},
     ),
     "two spans with one id": (
-        [model("02", {**COUNTED, **said("a")}), model("02", {**COUNTED, **said("b")})],
+        [model("02", {**COUNTED, **exchange("a")}), model("02", {**COUNTED, **exchange("b")})],
         {"output.metadata.trajectory"},
     ),
     "a span that ends before it starts": (
-        [model("02", {**COUNTED, **said("a")}, start=50, end=10)],
+        [model("02", {**COUNTED, **exchange("a")}, start=50, end=10)],
         {"output.metadata.latency_ms"},
     ),
     "a clock that is ahead": (
         [
             Sent(id="01", attributes=AGENT, end=100),
-            model("02", {**COUNTED, **said("a")}, parent="01", start=9_000, end=9_900, resource={"host.name": "other"}),
+            model("02", {**COUNTED, **exchange("a")}, parent="01", start=9_000, end=9_900,
+                  resource={"host.name": "other"}),
         ],
         {"output.metadata.latency_ms"},
     ),
     "a parent in the same process that was not sent": (
-        [model("02", {**COUNTED, **said("a")}, parent="01", members={"flags": 0x100})],
+        [model("02", {**COUNTED, **exchange("a")}, parent="01", members={"flags": 0x100})],
         {"output.metadata.trajectory"},
     ),
     "attributes that the sender left out, and the messages in the others": (
@@ -192,13 +193,14 @@ MISSING = {
     ),
     "a tool span without its arguments and its result": (
         [
-            model("01", {**COUNTED, **said("a")}),
+            model("01", {**COUNTED, **exchange("a")}),
             Sent(id="02", parent="01", attributes={"gen_ai.operation.name": "execute_tool"}),
         ],
         {"output.metadata.trajectory[*].inputs", "output.metadata.trajectory[*].outcome"},
     ),
     "a clock that is behind": (
-        [Sent(id="01", attributes=AGENT, start=9_000, end=9_900), model("02", {**COUNTED, **said("a")}, parent="01")],
+        [Sent(id="01", attributes=AGENT, start=9_000, end=9_900),
+         model("02", {**COUNTED, **exchange("a")}, parent="01")],
         {"output.metadata.latency_ms"},
     ),
     "no span of an agent": ([Sent(id="01", name="GET /")], {"test_case.input", "output.value", "output.metadata.tokens"}),
@@ -211,29 +213,29 @@ def test_what_the_spans_do_not_hold_is_named_as_missing(sent: list[Sent], missin
 
 
 def test_spans_over_the_limit_make_the_trajectory_missing() -> None:
-    case = case_of(model("01", {**COUNTED, **said("a")}), left_out=7)
+    case = case_of(model("01", {**COUNTED, **exchange("a")}), left_out=7)
     assert missing_in(case)["output.metadata.trajectory"] == "7 spans are over the limit and left out"
 
 
 COMPLETE = {
-    "a span that was sent twice": [model("01", {**COUNTED, **said("a")})] * 2,
-    "a parent in another service": [model("01", {**COUNTED, **said("a")}, parent="ff")],
+    "a span that was sent twice": [model("01", {**COUNTED, **exchange("a")})] * 2,
+    "a parent in another service": [model("01", {**COUNTED, **exchange("a")}, parent="ff")],
     "attributes that the sender left out beside whole messages": [
-        model("01", {**COUNTED, **said("a")}, members={"droppedAttributesCount": 7})
+        model("01", {**COUNTED, **exchange("a")}, members={"droppedAttributesCount": 7})
     ],
     "a consumer of the same trace that starts later": [
-        model("01", {**COUNTED, **said("a")}, end=100),
+        model("01", {**COUNTED, **exchange("a")}, end=100),
         Sent(
             id="02", parent="01", start=9_000, end=9_900, resource={"host.name": "other"}, members={"kind": 5}
         ),
     ],
     "two parents in other services": [
-        model("01", {**COUNTED, **said("b")}, parent="fe", members={"kind": 2}, end=10),
-        model("02", {**COUNTED, **said("a")}, parent="ff", members={"flags": 0x300}, start=20),
+        model("01", {**COUNTED, **exchange("b")}, parent="fe", members={"kind": 2}, end=10),
+        model("02", {**COUNTED, **exchange("a")}, parent="ff", members={"flags": 0x300}, start=20),
     ],
     "two roots": [
-        model("01", {**COUNTED, **said("b")}, end=10),
-        model("02", {**COUNTED, **said("a")}, start=20),
+        model("01", {**COUNTED, **exchange("b")}, end=10),
+        model("02", {**COUNTED, **exchange("a")}, start=20),
     ],
 }
 
@@ -248,9 +250,9 @@ def test_a_whole_trace_misses_nothing_but_its_price(sent: list[Sent]) -> None:
 def test_the_answer_is_that_of_the_outermost_agent() -> None:
     case = case_of(
         Sent(id="01", attributes=AGENT, end=100),
-        model("02", {**COUNTED, **said("the answer", "the question")}, parent="01", start=10, end=80),
+        model("02", {**COUNTED, **exchange("the answer", "the question")}, parent="01", start=10, end=80),
         Sent(id="03", parent="01", attributes={**AGENT}, start=20, end=99),
-        model("04", {**COUNTED, **said("of a helper", "to a helper")}, parent="03", start=30, end=98),
+        model("04", {**COUNTED, **exchange("of a helper", "to a helper")}, parent="03", start=30, end=98),
     )
     assert (case["test_case"]["input"], case["output"]["value"]) == ("the question", "the answer")
 
@@ -259,14 +261,16 @@ def test_tokens_that_an_outer_model_span_repeats_count_once() -> None:
     case = case_of(
         model("01", {"gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 3}),
         model(
-            "02", {**said("a"), "gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 3}, parent="01"
+            "02",
+            {**exchange("a"), "gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 3},
+            parent="01",
         ),
     )
     assert case["output"]["metadata"]["tokens"] == 10
 
 
 def test_a_model_span_without_tokens_has_those_of_the_model_span_around_it() -> None:
-    case = case_of(model("01", {**COUNTED, **said("a")}), model("02", {}, parent="01"))
+    case = case_of(model("01", {**COUNTED, **exchange("a")}), model("02", {}, parent="01"))
     assert (case["output"]["value"], case["output"]["metadata"]["tokens"]) == ("a", 2)
 
 
@@ -320,7 +324,8 @@ def test_events_of_the_first_conventions_have_a_prompt_and_a_completion(completi
 
 def test_a_failed_trace_has_the_outcome_and_the_error() -> None:
     case = case_of(
-        Sent(id="01", attributes=AGENT, failed="it broke"), model("02", {**COUNTED, **said("a")}, parent="01")
+        Sent(id="01", attributes=AGENT, failed="it broke"),
+        model("02", {**COUNTED, **exchange("a")}, parent="01"),
     )
     metadata = case["output"]["metadata"]
     assert (metadata["outcome"], metadata["error"], metadata["trace"]["errors"]) == ("failed", "it broke", 1)
@@ -329,14 +334,14 @@ def test_a_failed_trace_has_the_outcome_and_the_error() -> None:
 def test_several_parts_stay_messages() -> None:
     picture = {"type": "uri", "uri": "https://example.com/a.png", "modality": "image"}
     asked = [{"role": "user", "parts": [{"type": "text", "content": "what is this?"}, picture]}]
-    case = case_of(model("01", {**COUNTED, **said("a cat"), "gen_ai.input.messages": asked}))
+    case = case_of(model("01", {**COUNTED, **exchange("a cat"), "gen_ai.input.messages": asked}))
     text = {"type": "text", "text": "what is this?"}
     assert case["test_case"]["input"] == [{"role": "user", "content": [text, picture]}]
 
 
 def test_attributes_are_metadata_and_content_is_not() -> None:
     spans = request_of(
-        model("01", {**COUNTED, **said("a secret answer"), "user.tier": "gold"}),
+        model("01", {**COUNTED, **exchange("a secret answer"), "user.tier": "gold"}),
         resource={"service.name": "shop"},
     )
     items = [item for item in items_of_json(spans) if isinstance(item, Span)]
@@ -349,7 +354,7 @@ def test_turns_of_a_conversation_are_one_case() -> None:
     def turn(trace: str, start: int, text: str) -> SpanGroup:
         sent = model(
             "01",
-            {**COUNTED, **said(f"answer {text}", f"question {text}")},
+            {**COUNTED, **exchange(f"answer {text}", f"question {text}")},
             trace=trace,
             start=start,
             end=start + 10,

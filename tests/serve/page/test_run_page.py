@@ -402,13 +402,13 @@ def test_a_conversation_is_shown_by_role_and_the_mode_stays(site, page):
     expect(row(page, "conversation-000")).to_contain_text("helpful 0.300: The reply avoids the question.")
     row(page, "conversation-007").get_by_role("link").click()
     drawer = case_drawer(page)
-    said = drawer.get_by_role("group", name="Input")
-    expect(said.locator(".message-role")).to_have_text(
+    messages = drawer.get_by_role("group", name="Input")
+    expect(messages.locator(".message-role")).to_have_text(
         ["system", "user", "assistant", "tool", "assistant", "user"]
     )
-    expect(said.locator(".tool-call")).to_contain_text("orders.find")
-    expect(said.locator("strong")).to_have_text("1007")
-    said.get_by_role("button", name="Picture").click()
+    expect(messages.locator(".tool-call")).to_contain_text("orders.find")
+    expect(messages.locator("strong")).to_have_text("1007")
+    messages.get_by_role("button", name="Picture").click()
     expect(page.get_by_role("dialog", name="Picture").locator("img")).to_be_visible()
     page.keyboard.press("Escape")
     output = drawer.get_by_role("group", name="Output", exact=True)
@@ -420,9 +420,9 @@ def test_a_conversation_is_shown_by_role_and_the_mode_stays(site, page):
     page.reload()
     expect(output).to_contain_text("\\n\\n1. Open the *orders* page")
     drawer.get_by_role("button", name="Text", exact=True).click()
-    expect(said).to_contain_text("assistant:")
+    expect(messages).to_contain_text("assistant:")
     drawer.get_by_role("button", name="Rendered", exact=True).click()
-    expect(said.locator(".message-role").first).to_be_visible()
+    expect(messages.locator(".message-role").first).to_be_visible()
 
 
 def test_the_shown_cases_are_exported(site, page):

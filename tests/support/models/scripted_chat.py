@@ -71,8 +71,8 @@ class ScriptedChat:
         self._server.server_close()
 
     def answer(self, handler, body):
-        said, results = _conversation(body["messages"])
-        verb, _, rest = said[-1].partition(" ")
+        questions, results = _conversation(body["messages"])
+        verb, _, rest = questions[-1].partition(" ")
         if verb == "refuse":
             return _send(handler, 400, {"error": {"message": "this request is refused", "type": "bad"}})
         if verb == "hang":
@@ -83,7 +83,7 @@ class ScriptedChat:
         if verb == "call" and not results:
             name, _, arguments = rest.partition(" ")
             return _reply(handler, body, call=(name, arguments or "{}"))
-        text = {"call": results[-1] if results else "", "count": str(len(said)), "nothing": ""}.get(
+        text = {"call": results[-1] if results else "", "count": str(len(questions)), "nothing": ""}.get(
             verb, rest
         )
         names = {tool["function"]["name"] for tool in body.get("tools", ())}
@@ -119,19 +119,19 @@ class ScriptedChat:
 
 
 def _conversation(messages):
-    """What the users said, and what tools answered after the last of them."""
-    said, results = [], []
+    """What the users asked, and what tools answered after the last of them."""
+    questions, results = [], []
     for message in messages:
         text = _text(message.get("content"))
         for part in text.split(TASK) if message["role"] == "user" else ():
             if part.startswith(RESULTS):
                 results.append(part)
             elif part.strip():
-                said.append(part.strip())
+                questions.append(part.strip())
                 results = []
         if message["role"] == "tool":
             results.append(text)
-    return said, results
+    return questions, results
 
 
 def _text(content):

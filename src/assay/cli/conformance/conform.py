@@ -159,7 +159,8 @@ def _counted(problems: list[str]) -> str:
 
 class Lines:
     """
-    Prints a line for each check, as it ends. Checks that follow each other and were not run for the same reason have one.
+    Prints a line for each check, as it ends. Checks that follow each other and were not run for the same reason have
+    one.
 
     What passed, and every single check, is only printed if it is verbose.
     """

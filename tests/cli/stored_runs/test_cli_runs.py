@@ -267,7 +267,7 @@ def test_results_stored_before_a_kill_are_shown(run, serving, home):
         "checks.json",
     ]
     with subprocess.Popen([*command, "--save"], cwd=home, stdin=subprocess.PIPE) as process:
-        process.stdin.write(contexts(13_000).encode())
+        process.stdin.write(contexts(7_000).encode())
         process.stdin.flush()  # and not closed: it waits for more
         wait_until(lambda: (one := kept(run, home)) and one["progress"]["total_test_cases"], 120)
         process.kill()

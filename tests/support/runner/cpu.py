@@ -30,7 +30,7 @@ BUDGETS = {  # of files that need more: browsers, and processes that are started
     "tests/backends/stores/test_stores.py": 18,
     "tests/serve/web/test_attacks.py": 14,
     "tests/cli/evaluate/test_resume.py": 14,
-    "tests/backends/agents/frameworks/test_frameworks.py": 24,
+    "tests/backends/agents/frameworks/test_frameworks.py": 18,
 }
 forked = weakref.WeakSet()  # processes of the zygote
 daemons = []  # functions that return the pid of a process that has left its family, or None

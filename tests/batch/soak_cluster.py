@@ -7,10 +7,11 @@ A scheduler has four worker processes. Some of them are killed, and one part kil
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import pytest
@@ -193,9 +194,15 @@ def test_a_part_that_was_on_two_lost_workers_is_scored_alone(folder, cluster):
 
 def test_a_local_cluster_and_what_is_there_already(folder):
     write_rows(folder)
-    whole = evaluate(folder)
-    out, err = whole.communicate()
+    with closing(socket.socket()) as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # another program may have it already
+            other.bind(("", 8787))  # as another cluster of this machine
+            other.listen()
+        whole = evaluate(folder)
+        out, err = whole.communicate()
     assert whole.returncode == 0, err
+    assert "8787" not in err
     again = evaluate(folder, "--resume")
     resumed, err = again.communicate()
     assert again.returncode == 0, err

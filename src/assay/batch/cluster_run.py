@@ -62,7 +62,7 @@ def open_cluster(scheduler: str | None) -> Generator[Any]:
         with (
             dask.config.set(LOCAL),
             distributed.LocalCluster(
-                n_workers=available_cores(), threads_per_worker=1, dashboard_address=None
+                n_workers=available_cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0"
             ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):

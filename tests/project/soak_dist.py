@@ -45,8 +45,8 @@ def builds(tmp_path_factory):
     top = tmp_path_factory.mktemp("dist")
     assert subprocess.run(["make", "build/dist-env/.ready"], cwd=ROOT, check=False).returncode == 0
     given = []
-    for name, zone, umask in (("one", "UTC", 0o022), ("another place", "Asia/Tokyo", 0o077)):
-        folder = sources(top / name)
+    folders = [sources(top / name) for name in ("one", "another place")]  # both before work goes on here
+    for folder, zone, umask in zip(folders, ("UTC", "Asia/Tokyo"), (0o022, 0o077), strict=True):
         (folder / "build").mkdir()
         (folder / "build" / "dist-env").symlink_to(ROOT / "build" / "dist-env")
         environ = os.environ | {"TZ": zone, "SOURCE_DATE_EPOCH": "1", "PYTHONHASHSEED": str(umask)}

@@ -46,7 +46,7 @@ def test_our_host_passes_every_check(served):
     assert clean_up(host) == 0
 
 
-@pytest.mark.sample(5)  # each starts runs of a real host
+@pytest.mark.sample(10)  # each starts runs of a real host
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(served, fault):
     ours, proxy, address, keys = served

@@ -25,7 +25,7 @@ BUDGETS = {  # of files that need more: browsers, and processes that are started
     "tests/cli/stored_runs/test_cli_runs.py": 18,
     "tests/serve/page/test_doors.py": 20,
     "tests/serve/page/test_runs_page.py": 16,
-    "tests/conform/test_conform_openwop.py": 16,
+    "tests/conform/test_conform_openwop.py": 20,
     "tests/golden/test_golden.py": 15,
     "tests/backends/stores/test_stores.py": 18,
     "tests/serve/web/test_attacks.py": 14,

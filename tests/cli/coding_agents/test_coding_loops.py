@@ -144,7 +144,7 @@ def test_a_loop_that_knows_the_skills_and_the_command_gets_from_red_to_green(zyg
     assert marked
     assert shell(last)[0] == 0
     code, text = shell(compare)
-    assert (code, "33.3% → 100.0%" in text) == (0, True), text
+    assert (code, "0.333 → 1.000" in text) == (0, True), text
     for command in regressed:
         assert assert_marked(json.loads(shell(command)[1])) == 0  # nothing got worse
     gate = gate.replace("change.jsonl", "after").replace("baseline.jsonl", "before")

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice, takewhile
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from assay.backends.stores.records import lease_fencing
 from assay.backends.stores.records import transactions as rules
 from assay.backends.stores.records.notifier import RunNotifier, RunPosition
+from assay.backends.stores.records.run_filter import age, is_beyond, matches, number
 from assay.errors import Conflict
 from assay.errors.storage import open_runs_refusal
 from assay.ports import (
@@ -38,7 +39,6 @@ from assay.ports.audit_chain import START, next_head, next_record
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.ports.deletion import Destruction, TenantContent
 
-MICROSECOND = timedelta(microseconds=1)
 Place = tuple[str, str, int]  # kind, key, first
 
 
@@ -81,18 +81,18 @@ class MemoryStore:
         return found if found and tenant in (None, found.tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        found = sorted(self._matching(query), key=_age, reverse=True)
+        found = sorted(self._matching(query), key=age, reverse=True)
         if query.order == "created":
             ordered = found[::-1] if query.ascending else found
         else:
-            numbers = {run.id: number for run in found if (number := _number(run, query)) is not None}
+            numbers = {run.id: value for run in found if (value := number(run, query)) is not None}
             ordered = sorted(
                 (run for run in found if run.id in numbers),
-                key=lambda run: (numbers[run.id], *_age(run)),
+                key=lambda run: (numbers[run.id], *age(run)),
                 reverse=not query.ascending,
             ) + [run for run in found if run.id not in numbers]
         if query.beyond is not None:
-            ordered = [run for run in ordered if _is_beyond(run, query)]
+            ordered = [run for run in ordered if is_beyond(run, query)]
         return ordered[: query.limit]
 
     async def find(self, runs: Sequence[str], *, tenant: str) -> list[Run]:
@@ -106,7 +106,7 @@ class MemoryStore:
         groups: dict[tuple[str, str], list[Run]] = {}
         for run in self._matching(query):
             groups.setdefault((run.kind, run.name), []).append(run)
-        newest = {key: max(runs, key=_age) for key, runs in groups.items()}
+        newest = {key: max(runs, key=age) for key, runs in groups.items()}
         order = sorted(sorted(groups), key=lambda key: newest[key].created, reverse=True)[: query.limit]
         return [RunGroup(kind=key[0], count=len(groups[key]), newest=newest[key].id) for key in order]
 
@@ -120,7 +120,7 @@ class MemoryStore:
         return sum(found) if required.versions else len(found)
 
     def _matching(self, query: RunQuery) -> list[Run]:
-        found = [run for run in self._runs.values() if _matches(run, query)]
+        found = [run for run in self._runs.values() if matches(run, query)]
         if not query.evidence:
             return found
         return [run for run in found if self._evidence.get(run.id) or self._blocks.get(run.id)]
@@ -183,7 +183,7 @@ class MemoryStore:
 
     async def survey(self, tenant: str) -> TenantContent:
         mine = self._matching(RunQuery(tenant=tenant))
-        open_runs = [run.id for run in sorted(mine, key=_age) if run.status not in CLOSED]
+        open_runs = [run.id for run in sorted(mine, key=age) if run.status not in CLOSED]
         return TenantContent(
             runs=len(mine),
             open_runs=open_runs[:5],
@@ -268,7 +268,7 @@ class MemoryStore:
             and run.holder != holder
             and (lease_fencing.free(run, holder, now) or lease_fencing.lease_ahead(run, holder, now))
         ]
-        return self._claim_all(sorted(lost, key=_age)[:limit], holder, seconds)
+        return self._claim_all(sorted(lost, key=age)[:limit], holder, seconds)
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
         held = [run for run in self._runs.values() if run.holder == holder]
@@ -314,7 +314,9 @@ class MemoryStore:
         await self._notifier.close()
 
     def _pieces(self, run: str, kind: str) -> list[EvidenceChunk]:
-        kept, known = self._evidence.get(run, {}), self._sorted.setdefault(run, {})
+        if (kept := self._evidence.get(run)) is None:
+            return []
+        known = self._sorted.setdefault(run, {})
         if kind not in known:
             known[kind] = [kept[place] for place in sorted(place for place in kept if place[0] == kind)]
         return known[kind]
@@ -360,49 +362,11 @@ def _tally(run: Run) -> RunPosition:
     return RunPosition(run.events, run.status in CLOSED)
 
 
-def _age(run: Run) -> tuple[datetime, str]:
-    return run.created, run.id
-
-
-def _number(run: Run, query: RunQuery) -> float | None:
-    """The number that the order compares."""
-    if query.order == "duration":
-        lasted = run.ended - run.started if run.ended and run.started else None
-        return None if lasted is None else lasted / MICROSECOND
-    return run.facts.score if query.order == "score" else run.facts.cost
-
-
-def _is_beyond(run: Run, query: RunQuery) -> bool:
-    assert query.beyond is not None
-    value, created, id = query.beyond
-    if query.order == "created":
-        return _age(run) > (created, id)
-    number = _number(run, query)
-    if number is None or value is None:
-        return number is None and (value is not None or _age(run) < (created, id))
-    here, there = (number, *_age(run)), (value, created, id)
-    return here > there if query.ascending else here < there
-
-
 def _holds(block: CaseBlock, outcomes: str) -> bool:
     counts = {
         PASSED: block.passed, FAILED: block.failed, UNGRADED: block.ungraded, ERROR: block.error, SKIPPED: block.skipped
     }  # fmt: skip
     return any(counts[outcome] for outcome in outcomes)
-
-
-def _matches(run: Run, query: RunQuery) -> bool:
-    return (
-        query.tenant in (None, run.tenant)
-        and query.kind in (None, run.kind)
-        and (query.kinds is None or run.kind in query.kinds)
-        and query.passed in (None, run.facts.passed)
-        and query.name in (None, run.name)
-        and (query.statuses is None or run.status in query.statuses)
-        and (query.since is None or run.created >= query.since)
-        and (query.until is None or run.created < query.until)
-        and (query.before is None or _age(run) < query.before)
-    )
 
 
 def _audit_order(line: AuditRecord) -> tuple[str, datetime, int, int]:

@@ -146,6 +146,17 @@ def test_only_failing_runs_what_did_not_pass_last(assay, tmp_path):
     assert (
         "expected a run of suite local.tests.evals.other, got a run of local.tests.evals.one" in refused.err
     )
+    (tmp_path / "cases.jsonl").write_text(
+        '{"test_case": {"id": "a", "input": 1}, "output": {"value": "x"}}\n'
+    )
+    (tmp_path / "checks.yaml").write_text("- contains: x\n")
+    assert (
+        assay(
+            "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.yaml", "--save", "--name", "E"
+        ).code
+        == 0
+    )
+    assert "expected a run of a suite, " in assay(*RUN, "--only", "failing:E").err
 
 
 def test_a_cost_limit_starts_no_more_tasks(assay, tmp_path):

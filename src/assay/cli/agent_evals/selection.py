@@ -58,7 +58,11 @@ def chosen_tasks(only: Only, suite: AgentEvalSuite, reports: Sequence[EvalReport
 
 
 async def _given(store: Store, reference: str, suite: AgentEvalSuite) -> Run:
-    run = await find_run(store, reference, KIND)
+    run = await find_run(store, reference, latest_of=frozenset({KIND}))
+    if run.kind != KIND:
+        raise UsageError(
+            f"--only failing:{reference}: expected a run of a suite, {run.id} is a run of kind {run.kind!r}"
+        )
     check_run(reference, suite, run.metadata.get("suiteId"), run.status)
     if run.erased:
         raise UsageError(f"--only failing:{reference}: {run.id}: {run.erasure}")

@@ -1,13 +1,16 @@
 """The parts of a run on a cluster, without a cluster: together they are the whole input, and a finished one stays."""
 
 import json
+from types import SimpleNamespace
 
+import distributed  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from fsspec.spec import AbstractBufferedFile  # pyright: ignore[reportMissingTypeStubs]
 
 from assay import batch
+from assay.batch import cluster_run
 from assay.batch.cluster_run import ClusterRun
 from assay.batch.cluster_tasks import score_part
 from assay.batch.dataset_parts import DatasetPart, batches_of, plan_parts
@@ -137,6 +140,45 @@ def test_a_file_that_changed_since_the_plan_is_refused(tmp_path):
     assert "got one of another size" in run.done()[0].refusal
 
 
+PASSED = {"type": "object", "properties": {"passed": {"type": "boolean"}}, "required": ["passed"]}
+JUDGE = {
+    "type": "llm_judge",
+    "arguments": {
+        "prompt": "Is it good? {{$.output.value}}",
+        "provider_config": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"},
+        "model_config": {"model": "m"},
+        "response_format": PASSED,
+    },
+}
+
+
+@pytest.mark.parametrize(("check", "ahead"), [(JUDGE, 2), (CHECKS[0], 4 * 2)])
+def test_no_more_parts_ahead_than_judges_have_shares(tmp_path, monkeypatch, check, ahead):
+    """So a worker that joins later asks no judge beside those that have the whole limit."""
+    run = Run(tmp_path, contexts(tmp_path), 500, [check], tasks=2).prepare()
+    done = {one.part.number: one for one in Run(tmp_path, "in.jsonl", 500).done()}  # without a judge
+    monkeypatch.setattr(cluster_run, "score_part", lambda _, part, *__: done[part.number])
+    submitted, before = [], []
+
+    class Ended(distributed.as_completed):
+        def __iter__(self):
+            before.append(len(submitted))
+            return super().__iter__()
+
+    def submit(*given, **options):
+        submitted.append(client.submit(*given, **options))
+        return submitted[-1]
+
+    monkeypatch.setattr(distributed, "as_completed", Ended)
+    with distributed.Client(
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+    ) as client:
+        run.run.execute(SimpleNamespace(nthreads=client.nthreads, loop=client.loop, submit=submit))
+    assert before == [ahead]
+    assert len(submitted) == len(run.parts)
+    assert not run.run.set_aside
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -157,6 +199,10 @@ REFUSED = [
     (["--scheduler", "tcp://127.0.0.1:1"], "--cluster: expected dask, got none"),
     (["--cluster", "dask"], "expected one folder of results in -o, got none"),
     (["--cluster", "dask", "-o", "out", "--max-cost", "1"], "--cluster and --max-cost: expected one of them"),
+    (
+        ["--cluster", "dask", "-o", "out", "--batch"],
+        "--cluster and --batch: expected one of them, got both; a batch of judges is submitted by one process",
+    ),
     (["--cluster", "dask", "-o", "out", "--shard", "1/2"], "--cluster and --shard: expected one of them"),
 ]
 

@@ -32,6 +32,7 @@ from assay.host import parts
 from assay.inputs.context import Context, usual_context
 from assay.inputs.frames import columns_of, is_frame, rows_of
 from assay.inputs.input_digests import InputDigests
+from assay.ports import Services
 from assay.protocol.json_types import is_object, kind_of
 from assay.results.slices import read_dimension
 from assay.results.tally import Tally
@@ -155,6 +156,11 @@ class ArrowScorer:
         return sha256(msgspec.json.encode(members)).hexdigest()
 
     @property
+    def shares(self) -> int | None:
+        """By how many scorers the limits of a provider are divided; None if no check asks a remote model."""
+        return self._options.tasks if _asks_models(self._plan.services) else None
+
+    @property
     def check_types(self) -> dict[str, str]:
         """The label of every check with its type."""
         return self._plan.label_types or {}
@@ -210,7 +216,7 @@ def _plan(options: ScorerOptions, settings: Settings, execution: ExecutionOption
     if plan.shared is None:
         message = "expected one list of checks for all rows, because the schema of the results depends on it"
         raise InvalidRequest(Problem("checks", message))
-    if options.tasks is None and services.providers is not None and services.providers.remote:
+    if options.tasks is None and _asks_models(services):
         raise InvalidRequest(
             Problem(
                 "tasks",
@@ -219,6 +225,10 @@ def _plan(options: ScorerOptions, settings: Settings, execution: ExecutionOption
             )
         )
     return plan
+
+
+def _asks_models(services: Services) -> bool:
+    return services.providers is not None and services.providers.remote
 
 
 class _Rows:

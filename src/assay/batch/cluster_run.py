@@ -73,6 +73,11 @@ def open_cluster(scheduler: str | None) -> Generator[Any]:
         ) from None
 
 
+def threads_of(client: Any) -> int:
+    """The threads of all workers that the scheduler has now."""
+    return max(1, sum(client.nthreads().values()))
+
+
 class ClusterRun:
     """The parts of a run on a cluster. `summary` is that of the parts so far."""
 
@@ -138,10 +143,15 @@ class ClusterRun:
             system.pipe_file(f"{folder}/_manifest.json", msgspec.json.encode(manifest))
 
     def _submit(self, client: Any, parts: Sequence[DatasetPart]) -> Iterator[tuple[DatasetPart, Any]]:
-        """Some parts as they end. Only some of them are with the scheduler at a time."""
+        """
+        Some parts as they end. Only some of them are with the scheduler at a time.
+
+        If a check asks a remote model, these are no more parts than scorers have a share of its limits: workers that
+        join later get no share of their own.
+        """
         distributed: Any = import_module("distributed")
         waiting = iter(parts)
-        threads = max(1, sum(client.nthreads().values()))
+        ahead = self.score.shares or AHEAD * threads_of(client)
         futures: dict[Any, DatasetPart] = {}
         ended = distributed.as_completed(loop=client.loop)
 
@@ -153,7 +163,7 @@ class ClusterRun:
             futures[future] = part
             ended.add(future)
 
-        for part in islice(waiting, AHEAD * threads):
+        for part in islice(waiting, ahead):
             submit(part)
         for future in ended:
             yield futures.pop(future), future

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from assay.batch.arrow_scorer import ArrowScorer, scorer
-from assay.batch.cluster_run import ClusterRun, open_cluster
+from assay.batch.cluster_run import ClusterRun, open_cluster, threads_of
 from assay.batch.dataset_parts import plan_parts
 from assay.batch.summary import Summary
 from assay.cli.console.console import count_of, echo_err
@@ -43,7 +43,7 @@ def main(options: EvaluateOptions) -> int:
     run.prepare(resume=options.resume)
     error: Refusal | None = None
     with open_cluster(options.scheduler) as client:
-        run.score = _scorer(options, max(1, sum(client.nthreads().values())))
+        run.score = _scorer(options, threads_of(client))
         try:
             run.execute(client)
         except EnvironmentFailure as failure:
@@ -78,7 +78,8 @@ def _validate(options: EvaluateOptions) -> None:
     for name in options.__struct_fields__:
         if name not in TAKEN and getattr(options, name) != getattr(default, name):
             option = name.replace("_", "-")
-            raise UsageError(f"--cluster and --{option}: expected one of them, got both")
+            why = "; a batch of judges is submitted by one process" if name == "batch" else ""
+            raise UsageError(f"--cluster and --{option}: expected one of them, got both{why}")
 
 
 def _scorer(options: EvaluateOptions, tasks: int) -> ArrowScorer:

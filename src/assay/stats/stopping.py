@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from assay.stats.number_text import change_text, fixed
+from assay.stats.number_text import ScaleText
 from assay.stats.sequential import ConfidenceSequence, Limits
 from assay.stats.verdict import interval_verdict
 
@@ -32,11 +32,17 @@ class Look(Struct, frozen=True, kw_only=True):
     decision: Decision | None
 
     def text(self, *, is_rate: bool) -> str:
-        """`passed 0.93 (0.85…0.97)` of a rate, `score +0.10 (0.02…0.18)` of a difference; empty: none is measured."""
+        """
+        `passed 93.0% (85.1…97.2%)` of a rate, `score +0.100 (+0.020…+0.180)` of a difference; empty: none is measured.
+        """
         if self.estimate is None:
             return ""
-        number = fixed(self.estimate, 2) if is_rate else change_text(self.estimate, 2)
-        return f"{self.metric} {number} ({fixed(self.low, 2)}…{fixed(self.high, 2)})"
+        scale = ScaleText(is_share=self.metric == "passed")
+        if is_rate:
+            limits = f"{scale.limit(self.low)}…{scale.value(self.high)}"
+            return f"{self.metric} {scale.value(self.estimate)} ({limits})"
+        limits = f"{scale.change_limit(self.low)}…{scale.change_limit(self.high)}"
+        return f"{self.metric} {scale.change(self.estimate)} ({limits})"
 
 
 class _Looks:

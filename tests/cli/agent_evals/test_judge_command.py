@@ -70,7 +70,7 @@ def test_a_sample_is_labelled_and_corrects_the_judge(assay, tmp_path, monkeypatc
     whole = assay("judge", "check", "latest")
     assert "4 of 12 judged tasks labelled by people" in whole.out
     assert "bias       +0.800: over the labelled tasks, the judge's score is higher than people" in whole.out
-    assert "pass rate  1.000 by the judge, 0.500 (95% PPI++" in whole.out
+    assert "pass rate  100.0% by the judge, 50.0% (95% PPI++" in whole.out
     assert "corrected by 4 labels" in whole.out
     found = json.loads(assay("judge", "check", "latest", "--json").out)
     assert found["pass_rate"]["weight"] == 0  # a judge that always says the same tells nothing

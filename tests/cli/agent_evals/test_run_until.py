@@ -98,7 +98,7 @@ def test_the_difference_to_a_baseline_decides(assay, old, new, margin, decision,
 def test_a_bar_decides_and_every_door_says_that_it_is_a_part(assay, agent, bar, decision, code):
     done = assay(*RUN, f"mine:{agent}", "--min-pass-rate", bar, *UNTIL, "--name", "early", "--trials", "2")
     assert done.code == code, done.err
-    assert f"against a bar of {float(bar):.2f}: {decision}, passed " in done.out
+    assert f"against a bar of {float(bar):.1%}: {decision}, passed " in done.out
     if code == 1:
         return
     part = "of 100 tasks of its suite, in random order until the run had decided"
@@ -150,7 +150,7 @@ async def run_with_progress(address):
     async def agent(task):
         asked.append(task)
         if len(asked) == 12:
-            await until(lambda: "passed 1.00 (" in shown.getvalue(), shown.getvalue)
+            await until(lambda: "passed 100.0% (" in shown.getvalue(), shown.getvalue)
         return "yes" if len(asked) % 20 else "no"
 
     suite = suite_of(*(golden(f"t{at}", "yes") for at in range(100)))
@@ -169,11 +169,11 @@ def test_the_progress_shows_the_last_look_and_its_limits_narrow(address):
     lines, run = asyncio.run(run_with_progress(address))
     last = look_in(run.metadata)
     notes = [line.split("  ", 1)[1] for line in lines if "  " in line]
-    assert notes[0].startswith("passed 1.00 (")
+    assert notes[0].startswith("passed 100.0% (")
     assert notes[-1] == last.text
     assert last.look.decision == "above the bar"
     assert (last.cases, last.total, last.rounds) == (run.metadata["done"], 100, run.metadata["done"] // 10)
-    limits = [tuple(map(float, note.split("(")[1].rstrip(")").split("…"))) for note in notes]
+    limits = [tuple(map(float, note.split("(")[1].rstrip("%)").split("…"))) for note in notes]
     assert all(before[0] <= after[0] <= after[1] <= before[1] for before, after in pairwise(limits))
 
 

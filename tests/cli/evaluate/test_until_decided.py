@@ -81,7 +81,7 @@ def test_the_difference_to_a_baseline_decides(assay, old, new, margin, decision,
 def test_a_bar_decides(assay, bar, decision, code):
     done = assay(*EVALUATE, "--min-pass-rate", bar)
     assert done.code == code
-    assert f"against a bar of {float(bar):.2f}: {decision}, passed " in done.out
+    assert f"against a bar of {float(bar):.1%}: {decision}, passed " in done.out
     if code == 1:
         assert "200 of 200 cases in 20 rounds (seed 0)\n" in done.out
     else:
@@ -124,7 +124,7 @@ def test_unmeasured_cases_are_not_scores(assay):
         "--min-pass-rate", "0.9", "--allow-errors",
     )  # fmt: skip
     assert done.code == 1
-    assert "not enough data, passed 1.00 (" in done.out
+    assert "not enough data, passed 100.0% (" in done.out
     assert "50 cases not measured; a decision that they could turn is not made" in done.out
 
 
@@ -151,7 +151,7 @@ def test_money_that_ends_first_decides_nothing(assay, tmp_path):
         "--min-pass-rate", "0.9", "--max-cost", "0.145",
     )  # fmt: skip
     assert done.code == 1
-    assert "against a bar of 0.90: not enough data, passed 1.00 (" in done.out
+    assert "against a bar of 90.0%: not enough data, passed 100.0% (" in done.out
     assert "20 of 200 cases in 2 rounds (seed 0); 180 cases not run" in done.out
     assert "stopped after 20 cases; the others were not measured" in done.out
 

@@ -382,7 +382,7 @@ def test_a_regression_that_the_verdict_of_a_comparison_shows_is_refused(client):
     second = finish_run(client, document, id, baselineRunId=first, agentVersion="1.1.0")
     refused = active(client, id, "1.1.0", evalRunId=second)
     assert conditions(refused) == ["eval_regression"], refused.text
-    assert "got 100.0% → 70.0% (−30.0 points, 95% −5" in refused.text
+    assert "got 1.000 → 0.700 (−0.300, 95% −0.5" in refused.text
     assert "20 cases) regressed" in refused.json()["message"]
     assert client.delete(f"/v1/host/assay/runs/{first}").status_code == 200
     unknown = post(client, id, "1.1.0", toState="active", evalRunId=second)

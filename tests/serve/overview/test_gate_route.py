@@ -56,7 +56,7 @@ def ask(client, run, body=None):
             3,
             "the lower limit of the case pass rate is",
         ),
-        ("good", {"policy": {"gate": {"min_mean": 0.1}, "agents": {}}}, "passed", 0, "at least 0.1"),
+        ("good", {"policy": {"gate": {"min_mean": 0.1}, "agents": {}}}, "passed", 0, "at least 10.0%"),
         (
             "bad",
             {"policy": {"metric": "contains"}},

@@ -94,7 +94,7 @@ def test_the_page_shows_the_last_look_and_every_door_has_its_numbers(
     expect(shown).to_contain_text("not decided yet")
     expect(shown).to_contain_text(first["text"])
     expect(shown).to_contain_text("last look after 1 round, 10 of 100")
-    compared = "Difference to the baseline" if "--baseline" in command else "Against a bar of 0.80"
+    compared = "Difference to the baseline" if "--baseline" in command else "Against a bar of 80.0%"
     expect(shown).to_contain_text(compared)
     site.check_accessibility(page, "[aria-label=Decision]")
     (site.folder / f"go-{verb}").touch()

@@ -7,7 +7,7 @@ from msgspec import Struct
 from assay.cli.console.console import count_of
 from assay.cli.render.evaluate_documents import UntilDocument
 from assay.errors.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.stats.number_text import fixed
+from assay.stats.number_text import percent
 from assay.stats.stopping import GOOD, UNDECIDED, Look
 
 
@@ -57,7 +57,7 @@ class RunDecision(Struct, frozen=True, kw_only=True):
         if look is None or look.estimate is None:
             yield f"{UNDECIDED}: no {self.noun} was measured"
             return
-        about = self.baseline if self.bar is None else f"a bar of {fixed(self.bar, 2)}"
+        about = self.baseline if self.bar is None else f"a bar of {percent(self.bar)}"
         yield f"against {about}: {self.word}, {look.text(is_rate=self.bar is not None)}"
         rounds = count_of(self.rounds, "round")
         ran = f"{self.ran:,} of {self.total:,} {self.noun}s in {rounds} (seed {self.seed})"

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import assay
+from assay.checks.markup.xml import Xml
 from assay.checks.standard import f1 as f1s
 from assay.checks.standard import rouge as rouges
 from assay.checks.standard.ngram_overlap import MEASURES
@@ -155,6 +156,154 @@ def test_called_tools_are_those_of_promptfoo_for_random_outputs(tmp_path):
         arguments = {"output": row["output"], "expected": row["assertion"]["value"]}
         found = CalledTools(**arguments).answer(Services())
         assert grade.get("score") == found["score"], (row, grade)
+
+
+XML_NAMES = ["a", "b", "c", "x:a", "b.c", "\u00e9"]
+XML_TEXTS = [
+    "",
+    " ",
+    "\n",
+    "t",
+    "1",
+    "\u00a0",
+    "&amp;",
+    "&#65;",
+    "x &lt; y",
+    "true",
+    "\u4e2d",
+    "\U0001f600",
+    "]",
+    "'",
+    '"',
+]
+XML_ASIDE = [
+    "<!-- <a> -->",
+    "<![CDATA[]]>",
+    "<![CDATA[ ]]>",
+    "<![CDATA[<b>]]>",
+    "<?p q?>",
+    "<?p?>",
+    "\t",
+    "t",
+]
+XML_STEPS = ["a", "b", "c", "x:a", "@_a", "@_xmlns:x", "#text", "0", "1", "01", "\u00e9", "", "2"]
+XML_WRONG = [
+    "<",
+    "&",
+    "&x;",
+    "</a>",
+    "<a>",
+    "]]>",
+    "\x01",
+    "<b",
+    'a="1"',
+    "<!-- -- -->",
+    "<a b='<'/>",
+    "<1/>",
+]
+XML_STARTS = [
+    "", "", "", "\ufeff", '<?xml version="1.0"?>', " <?xml version='1.0'?>", "<!DOCTYPE a>", '<!DOCTYPE a SYSTEM "a.dtd">',
+    '<!DOCTYPE a PUBLIC "-//X//Y" "y">', "<!DOCTYPE a [<!ENTITY x 'y'>]>", "<!DOCTYPE a []>", "<!DOCTYPE>",
+    '<?xml version="1.0" encoding="latin-1" standalone="yes"?><!DOCTYPE a SYSTEM "a.dtd">',
+]  # fmt: skip
+
+
+SPACES_OF_TAGS = [" ", "\n", "\r\n", "\t"]
+
+
+class RandomXML:
+    def __init__(self, seed, *, lenient=False):
+        self.chance, self.lenient = random.Random(seed), lenient
+
+    def element(self, depth):
+        pick = self.chance.choice
+        name, names = pick(XML_NAMES), self.chance.sample(["a", "b", "x:b", "\u00e9"], k=pick([0, 0, 1, 2]))
+        quoted = ['"1"', "'1'", '">"', "'\"'", '"&lt;"', '""', "' a=1 '"]
+        attributes = "".join(
+            f"{pick(SPACES_OF_TAGS)}{one}{pick(['=', ' = '])}{pick(quoted)}" for one in names
+        )
+        if self.chance.random() < 0.9 and (":" in name or "x:b" in names):
+            attributes += ' xmlns:x="urn:x"'
+        if self.lenient:
+            attributes += pick(["", "", " c", " c d", " c=1", " a='1' a='2'"])
+        if not depth or self.chance.random() < 0.2:
+            return f"<{name}{attributes}{pick(['', ' '])}/>"
+        return f"<{name}{attributes}{pick(['', ' '])}>{self.content(depth)}</{name}{pick(['', ' '])}>"
+
+    def content(self, depth):
+        makers = (
+            lambda: self.element(depth - 1),
+            lambda: self.chance.choice(
+                [*XML_TEXTS, "&", "&x;", "]]>", "\x01"] if self.lenient else XML_TEXTS
+            ),
+            lambda: self.chance.choice(XML_ASIDE),
+        )
+        return "".join(self.chance.choice(makers)() for _ in range(self.chance.randrange(5)))
+
+    def broken(self, text):
+        at = self.chance.randrange(len(text) + 1)
+        return text[:at] + self.chance.choice([*XML_WRONG, ""]) + text[at + self.chance.randrange(3) :]
+
+    def paths(self, text):
+        names = re.findall(r"<([\w:.]+)", text) or ["a"]
+        steps = [*names, *XML_STEPS]
+        counts, lengths = [0, 1, 1, 1, 2], [0, 1, 1, 2, 3]
+        return [
+            ".".join(
+                [self.chance.choice(names[:2]), *self.chance.choices(steps, k=self.chance.choice(lengths))]
+            )
+            for _ in range(self.chance.choice(counts))
+        ]
+
+
+def test_whole_documents_are_xml_to_promptfoo_too(tmp_path):
+    made_up = RandomXML(42)
+    rows = []
+    for _ in range(10_000):
+        aside = made_up.chance.choice(["", "\n", "<!-- -->", "<?p?>", " "])
+        text = made_up.chance.choice(XML_STARTS) + made_up.element(4) + aside
+        text = made_up.broken(text) if made_up.chance.random() < 0.15 else text
+        rows.append({"assertion": {"type": "is-xml", "value": made_up.paths(text)}, "output": text})
+    _says_the_same(tmp_path, rows)
+
+
+def test_elements_in_texts_are_those_of_promptfoo(tmp_path):
+    made_up = RandomXML(43, lenient=True)
+    between = [
+        "see ",
+        "1 & 2",
+        "```xml\n",
+        "\n```",
+        "it's ",
+        "",
+        "a > b",
+        "<!-- <c/> -->",
+        "<?p?>",
+        "<!DOCTYPE a>",
+    ]
+    rows = []
+    for _ in range(10_000):
+        count = made_up.chance.randrange(4)
+        text = "".join(made_up.chance.choice(between) + made_up.element(3) for _ in range(count))
+        text += made_up.chance.choice([*between, "a < b", "<b", "</b>", "<p>"])
+        rows.append({"assertion": {"type": "contains-xml", "value": made_up.paths(text)}, "output": text})
+    _says_the_same(tmp_path, rows)
+
+
+def _says_the_same(tmp_path, rows):
+    rows = [
+        row
+        for row in rows
+        if row["output"] and not any(one.startswith("#") for one in row["assertion"]["value"])
+    ]
+    passed = 0
+    for row, grade in zip(rows, made(grades_of_promptfoo, tmp_path, rows), strict=True):
+        assertion = row["assertion"]
+        contained = assertion["type"] == "contains-xml"
+        found = Xml(text=row["output"], required=assertion["value"], contained=contained).answer(Services())
+        assert grade.get("pass") == found["passed"], (row, grade, found)
+        passed += found["passed"]
+    assert len(rows) / 10 < passed < len(rows) * 9 / 10
 
 
 def test_promptfoo_weighs_as_the_table_says(tmp_path):

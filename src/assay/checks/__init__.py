@@ -1,6 +1,7 @@
 """The standard checks of every host (FEP 2.3.5, 2.3.6, and our own). Each is imported when its type is first used."""
 
 from assay.checks.judges import READY_JUDGES
+from assay.checks.markup import MARKUP_CHECKS
 from assay.checks.programs import PROGRAMS
 from assay.checks.registry import Registry
 from assay.checks.safety import DETECTORS, JUDGES, SIGNALS
@@ -30,6 +31,7 @@ JUDGE_TYPES = frozenset({"llm_judge", *READY_JUDGES, *JUDGES})  # a model gives 
 
 STANDARD = Registry(
     deferred={name: f"assay.checks.standard.{name}:{check}" for name, check in _CHECKS.items()}
+    | MARKUP_CHECKS
     | PROGRAMS
     | TRAJECTORY_CHECKS
     | READY_JUDGES

@@ -329,6 +329,18 @@ def _json_schema(arguments: Arguments, results: JSON, passed: bool) -> str:
     return f"does not match the schema: {'; '.join(texts)}{more}"
 
 
+def _xml(arguments: Arguments, results: JSON, passed: bool) -> str:
+    found = (
+        "has such XML" if arguments.get("required") else "has XML" if arguments.get("contained") else "is XML"
+    )
+    if arguments.get("negate"):
+        return f"no text that {found}, as expected" if passed else f"expected no text that {found}"
+    if passed:
+        return found
+    missing = results.get("missing")
+    return f"has no {join_values(missing)}" if missing else f"is no XML: {results.get('problem', '')}"
+
+
 def _score_reason(noun: str) -> Callable[[Arguments, JSON, bool], str]:
     """The reason of a check that measures a score, which `threshold` may bound."""
 
@@ -374,5 +386,6 @@ _REASONS: dict[str, Callable[[Arguments, JSON, bool], str]] = {
     "rouge": _score_reason("ROUGE"),
     "semantic_similarity": _score_reason("similarity"),
     "threshold": _threshold,
+    "xml": _xml,
 }
 DESCRIBED = frozenset(_REASONS)  # types whose reason has their numbers

@@ -16,6 +16,7 @@ LISTS = (
     *MEASURES,
     "tool_calls",
     "called_tools",
+    "xml",
     "rubric",
 )  # a value that is not a list is a list of one
 COMBINATION = "combination"
@@ -50,6 +51,7 @@ SHORT_FORMS = {
     "rouge": ShortForm("text", "references"),
     "bleu": ShortForm("text", "references"),
     "ngram_overlap": ShortForm("text", "references"),
+    "xml": ShortForm("text", "required"),
     COMBINATION: ShortForm(None, "checks"),
     "python_code": ShortForm(None, "code"),
     "tool_calls": ShortForm(None, "expected"),

@@ -16,6 +16,7 @@ from assay.inputs.yaml_reader import read_yaml
 from assay.interchange.imported import CannotCarry
 from assay.interchange.js_regex import SPACE, python_pattern
 from assay.interchange.made_checks import OUTPUT, At, check
+from assay.interchange.promptfoo.markup import xml
 from assay.interchange.promptfoo.measures import called_tools, overlap
 from assay.interchange.promptfoo.patterns import contains_html, refusal
 from assay.interchange.templates import as_text
@@ -276,6 +277,10 @@ def _faithfulness(one: Assertion) -> JSON:
     return check("faithfulness", context=At("$.test_case.metadata.vars.context"))
 
 
+def _xml(*, contained: bool) -> Callable[[Assertion], JSON]:
+    return lambda one: xml(one.value, contained=contained, inverse=one.inverse)
+
+
 def _insensitive(make: Callable[..., JSON]) -> Callable[[Assertion], JSON]:
     return lambda one: make(one, case_sensitive=False)
 
@@ -350,12 +355,10 @@ ASSERTIONS: dict[str, Row] = {
     "is-html": Row("not carried", "it needs the tree that a browser makes of a page"),
     "contains-html": Row("exactly", "combination of regex, one for each sign of HTML", _contains_html),
     "is-xml": Row(
-        "not carried",
-        "promptfoo reads XML with two parsers, one of them not by the standard; no check reads XML",
+        "exactly", "xml, which knows the names of XML 1.0 up to its fourth edition", _xml(contained=False)
     ),
     "contains-xml": Row(
-        "not carried",
-        "promptfoo reads XML with two parsers, one of them not by the standard; no check reads XML",
+        "exactly", "xml, in which a < before a space is text and no tag", _xml(contained=True)
     ),
     "is-sql": Row("not carried", "it needs promptfoo's parser for the dialects of SQL"),
     "contains-sql": Row("not carried", "it needs promptfoo's parser for the dialects of SQL"),

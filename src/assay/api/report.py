@@ -177,7 +177,8 @@ async def _copy(source: RunSource, store: Store) -> Run:
         return known
     lines = [line async for _, line in source.lines()]
     try:
-        found = await store.run(save_results(store, name, lines, scores.incomplete, id, scores.columns))
+        saved = save_results(store, name, lines, scores.incomplete, id, scores.columns, scores.chosen)
+        found = await store.run(saved)
     except msgspec.ValidationError as wrong:
         raise InvalidRequest(Problem(source.name, f"{EXPECTED}: {wrong}")) from None
     assert found is not None

@@ -38,6 +38,7 @@ _ACTIVE = re.compile(r"[\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_])|^(?:[#=+-]|\d+(
 # what begins a mention, a reference, an emoji or a link on GitHub or GitLab: they look for these in rendered text
 _REFERENCE = re.compile(r"[@#!%~$&](?=\w)|:(?=[a-z+/-])|\bwww(?=\.)", re.IGNORECASE)
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNREADABLE = "\ufffd"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 
 
@@ -146,7 +147,8 @@ def junit(result: GateResult, outcomes: Iterable[CaseOutcome], reasons: Mapping[
     JUnit XML: a test case for each case, and one for the gate itself. It agrees with the gate.
 
     There is a failure exactly if the gate failed, and without one an error exactly if it is undecided. A case that did
-    not pass is skipped, with its reason, if the gate did not fail.
+    not pass is skipped, with its reason, if the gate did not fail. A case that was not run is in no count; the reason
+    of the gate, or its output if it passed, says how many there are.
     """
     newly = {*result.newly_failing.ids}
     rows = [(one, _tag(result.outcome, one, newly)) for one in outcomes]
@@ -160,7 +162,7 @@ def junit(result: GateResult, outcomes: Iterable[CaseOutcome], reasons: Mapping[
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuites name="assay" {totals}>\n'
     yield f"<testsuite name={name} {totals}>\n"
-    yield junit_case("assay", "gate", own, result.reason)
+    yield junit_case("assay", "gate", own, result.reason, output="" if own else result.reason)
     for one, tag in rows:
         yield junit_case("assay.case", one.id, tag, reasons.get(one.id, "") or one.outcome)
     yield "</testsuite>\n</testsuites>\n"
@@ -178,14 +180,15 @@ def _tag(outcome: GateOutcome, case: CaseOutcome, newly_failing: Container[str])
     return "error" if case.id in newly_failing else "skipped"
 
 
-def junit_case(group: str, name: str, tag: str, message: str) -> str:
-    """A test case of JUnit. `tag` is failure, error or skipped; without one it passed."""
+def junit_case(group: str, name: str, tag: str, message: str, output: str = "") -> str:
+    """A test case of JUnit. `tag` is failure, error or skipped; without one it passed. `output` is shown with it."""
     inner = f"<{tag} message={_attribute(message)}/>" if tag else ""
+    inner += f"<system-out>{escape(_NOT_XML.sub(_UNREADABLE, output))}</system-out>" if output else ""
     return f'<testcase classname="{group}" name={_attribute(name)}>{inner}</testcase>\n'
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("\ufffd", text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    return quoteattr(_NOT_XML.sub(_UNREADABLE, text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def sarif(result: GateResult, location: str) -> dict[str, Any]:

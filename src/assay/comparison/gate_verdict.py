@@ -107,7 +107,14 @@ class GateFacts(Struct, frozen=True, kw_only=True):
 
 
 def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
-    """The outcome and the reason: a finding first, then what cannot be decided, then what failed."""
+    """The outcome and the reason, which says which cases were not run."""
+    outcome, reason = _decide(facts)
+    is_said = not facts.run.part or facts.run.part in reason
+    return outcome, reason if is_said else f"{reason}; {facts.run.title} is {A_PART}: {facts.run.part}"
+
+
+def _decide(facts: GateFacts) -> tuple[GateOutcome, str]:
+    """A finding first, then what cannot be decided, then what failed."""
     found = next(_broken_findings(facts), None)
     if found is not None:
         return "failed", found
@@ -334,11 +341,6 @@ def _line(comparison: PairComparison) -> str:
 
 
 def _passed(facts: GateFacts) -> str:
-    words = _passed_words(facts)
-    return _joined([words, f"{facts.run.title} is {A_PART}: {facts.run.part}"]) if facts.run.part else words
-
-
-def _passed_words(facts: GateFacts) -> str:
     run, level, comparison = facts.run, facts.level, facts.comparison
     bar = _bar_text(facts)
     if comparison is not None:

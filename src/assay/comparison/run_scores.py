@@ -105,6 +105,7 @@ class RunScores:
         self.is_eval = is_eval  # the scores come from a report, not from the lines
         self.own_verdict: bool | None = None  # of the scorecard of an eval run
         self.incomplete = ""  # why the run is not complete; empty: it is, as far as is known
+        self.chosen: RunPart | None = None
         self.part = ""  # which cases it has, if it was asked for some of them
         self.by_outcome = False  # those of the part were chosen because they did not pass before
         self.sampling = SampledTraces()
@@ -137,7 +138,7 @@ class RunScores:
 
     def note_part(self, part: RunPart, whole: str = CASES_OF_DATA) -> None:
         """Note that the run has only these cases: nothing is known of the others."""
-        self.part, self.by_outcome = f"it has {part.text(whole)}", part.by_outcome
+        self.chosen, self.part, self.by_outcome = part, f"it has {part.text(whole)}", part.by_outcome
 
     @property
     def title(self) -> str:

@@ -47,7 +47,8 @@ class RunPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.rule == "first":
             return ""
         if self.rule == "decided":
-            return ", in random order until the run had decided"
+            left = "" if self.of is None else f" ({self.of - self.cases:,} not run)"
+            return f", in random order until the run had decided{left}"
         if self.rule == "shard":
             return f", shard {self.shard}"
         if self.rule == "ids":

@@ -62,7 +62,7 @@ export interface Overview {
   passK?: { k: number; rate: number; low: number | null; high: number | null; text: string; range: string }[];
   until?: LastLook;
   slices?: RunSlice[]; // of a report
-  about: { judge?: string; suiteDigest?: string; agentPack?: string; experiment?: unknown; command?: string };
+  about: { judge?: string; suiteDigest?: string; agentPack?: string; experiment?: unknown; command?: string; part?: string };
   links: { events: string; result?: string; report?: string; verification?: string; cancel?: string; annotations?: string; review?: string };
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
@@ -145,6 +146,8 @@ class XlsxSink:
 
     def close(self, footer: RunFooter) -> None:
         try:
+            if footer.end is not None and footer.end.part is not UNSET:
+                self._book.set_properties({"comments": f"only a part: {footer.end.part.text()}"})
             self._book.close()
             os.replace(self._path, self.name)
         except (OSError, *_errors_of("xlsxwriter.exceptions", "XlsxWriterException")) as wrong:

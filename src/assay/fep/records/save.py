@@ -50,7 +50,7 @@ from assay.protocol.redaction import UNKNOWN, redact_checks, safe_name
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.results.check_names import result_labels
 from assay.results.run_end import RunEnd, RunFooter
-from assay.results.run_part import DATA
+from assay.results.run_part import DATA, RunPart
 from assay.results.run_part import MEMBER as PART
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
@@ -256,17 +256,19 @@ def save_results(
     incomplete: str,
     run: str | None = None,
     columns: Places = NO_PLACES,
+    part: RunPart | None = None,
 ) -> str:
     """
     Store results that have been scored elsewhere, as a run. `incomplete` says what is missing. Returns its id: `run`,
-    or a new one. `columns`: those of the table that the cases come from.
+    or a new one. `columns`: those of the table that the cases come from. `part`: which cases these are, if not all.
 
     Raises msgspec.ValidationError for a line that is not a TestCaseResult.
     """
     tally, clock = Tally(), SystemClock()
     experiment = ExperimentMetadata(name=name) if name else None
     sink = StoreSink(nullcontext(store), None, experiment, tally, clock, run, columns=columns)
-    end, now = RunEnd(planned=None, results=len(lines), complete=not incomplete), clock.now()
+    complete = part is None and not incomplete
+    end, now = RunEnd(planned=None, results=len(lines), complete=complete, part=part or UNSET), clock.now()
     try:
         for line in lines:
             document = _whole(msgspec.json.decode(line), clock)

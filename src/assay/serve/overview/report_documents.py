@@ -195,6 +195,7 @@ def _facts(overview: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(other_tags(row.get("tags", ())))),
         ("trials", str(row.get("trials", ""))),
         ("cases", ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name))),
+        ("only a part", overview["about"].get("part", "")),
         ("effective score", _effective(overview.get("effective"))),
         ("never reached", f"{overview['unmeasured']['neverReached'] or ''}"),
         ("cost", "" if cost is None else cost["text"]),

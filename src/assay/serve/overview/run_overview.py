@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.agenteval.planning.run_header import KIND as EVAL
-from assay.agenteval.planning.run_header import EvalHeader
+from assay.agenteval.planning.run_header import TASKS_OF_SUITE, EvalHeader
 from assay.agenteval.planning.run_header import read_request as read_eval
 from assay.agenteval.results.safety_report import NotLookedFor
 from assay.agenteval.results.scorecard import verdict
@@ -25,6 +25,7 @@ from assay.fep.records.run_header import read_request as read_evaluation
 from assay.ports import CLOSED, CaseBlock, CaseTotals, Run, Store
 from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
 from assay.protocol.json_types import is_list, is_object
+from assay.results.run_part import CASES_OF_DATA, part_in
 from assay.runs.run_statistics import CaseCounts, Cost, Latency, RunStatistics
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
@@ -343,13 +344,15 @@ def _progress(run: Run, row: RunRow, done: int, now: datetime) -> RunProgress | 
 
 
 async def _about(store: Store, run: Run, header: EvalHeader | None) -> dict[str, Any]:
-    """The provenance of the result, which is not content of a case."""
+    """The provenance of the result, which is not content of a case, and which part of its cases it has."""
+    part = part_in(run.metadata)
+    chosen = {"part": part.text(TASKS_OF_SUITE if header else CASES_OF_DATA)} if part else {}
     if header is None:
         request = await read_evaluation(store, run.id)
         agent = {"agent": request.agent.agent_id} if request.agent else {}
-        about = agent | ({"experiment": request.experiment} if request.experiment else {})
+        about = chosen | agent | ({"experiment": request.experiment} if request.experiment else {})
         return about | ({"command": request.command} if request.command else {})
-    found = {
+    found = chosen | {
         "judge": header.judge,
         "suiteDigest": header.suite_digest,
         "agentPack": f"{header.definition.pack}@{header.definition.version}" if header.definition else None,

@@ -96,6 +96,7 @@ function RunHead({ overview: { run, about, links } }: { overview: Overview }) {
     (run.modes ?? []).join(", "),
     run.trials ? plural(run.trials, "trial") : "",
     run.durationMs === null ? "" : duration(run.durationMs),
+    about.part ? `only a part: ${about.part}` : "",
   ].filter(Boolean);
   return (
     <header className="run-head">

@@ -122,6 +122,46 @@ async def test_every_call_has_its_answer_and_is_paid_once(server, kind, tmp_path
     assert list(tmp_path.iterdir()) == []  # nothing is open
 
 
+FILES = {  # the end of a path, and how often it is away: a POST that makes a batch is not repeated by itself
+    "openai_compatible": (("/files", 3), ("/content", 3)),
+    "anthropic": (("/messages/batches", 1), ("/results", 3)),
+}
+
+
+@pytest.mark.parametrize("step", [0, 1], ids=["upload", "download"])
+async def test_a_file_that_cannot_be_sent_or_fetched_for_a_while_is_paid_once(server, kind, tmp_path, step):
+    """A request is repeated once, and then once more as a whole."""
+    server.failing = dict([FILES[kind][step]])
+    replies = await answers(server, kind, tmp_path, PROMPTS, max_retries=1)
+    assert [reply.value for reply in replies] == ALL, replies
+    assert set(server.failing.values()) == {0}
+    assert sorted(server.paid) == PROMPTS
+    assert len(server.batches) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_requests_that_can_never_be_sent_are_faults_and_nothing_is_open(server, kind, tmp_path):
+    server.failing = {FILES[kind][0][0]: 10_000}
+    replies = await answers(server, kind, tmp_path, PROMPTS, max_retries=1)
+    assert all(isinstance(reply, Fault) and reply.recoverable for reply in replies)
+    assert all("answered 503" in str(reply) for reply in replies)
+    assert not server.batches
+    server.failing = {}
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert sorted(server.paid) == PROMPTS
+
+
+@pytest.mark.parametrize("script", ["expired ok", "busy shuffled"])
+async def test_a_slow_provider_is_asked_until_it_ends(server, kind, tmp_path, script):
+    """Each batch ends at its eighth look; of some it answers a part."""
+    server.script, server.looks = [script] if "busy" in script else script.split(), 8
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert sorted(server.paid) == PROMPTS
+    assert all(one.looks >= 8 for one in server.batches)
+
+
 @pytest.mark.parametrize(
     ("script", "faults", "message", "recoverable"),
     [

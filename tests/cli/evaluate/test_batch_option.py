@@ -14,6 +14,10 @@ from support.models.judges import judge
 from support.waiting import PATIENCE
 
 CASES = 12
+FULL = {
+    "batch_requests": CASES,
+    "batch_poll": 5,
+}  # a batch is submitted when it has all calls, however slow they come
 VARYING = (
     "cost_usd",
     "response_time_ms",
@@ -44,7 +48,9 @@ def configure(folder, server, kind, price=1_000_000, **more: Any) -> None:
     }
     provider |= {"max_retries": 2, **more}
     lines = ["[providers.judges]", *(f"{name} = {json.dumps(value)}" for name, value in provider.items())]
-    prices = f"prices = {{input = {price}, output = 0}}"
+    prices = (
+        f"prices = {{input = {price}, output = 0, cache_read = {price / 10}, cache_write = {price * 1.25}}}"
+    )
     lines += [prices, "[models]", 'judge = "judges:m"']
     (folder / "assay.toml").write_text("\n".join(lines))
 
@@ -86,7 +92,7 @@ def cost(lines: list[Any]) -> float:
 @pytest.mark.parametrize("kind", STEPS)
 def test_the_evidence_is_that_of_single_calls_at_half_the_price(command, folder, server, kind):
     """One batch has all calls: `--concurrency` does not bound what waits."""
-    configure(folder, server, kind)
+    configure(folder, server, kind, **FULL)
     ended = command(*BATCH, "--concurrency", "2", folder=folder)
     assert (ended.code, len(server.batches)) == (0, 1), ended.err
     assert f"provider 'judges' has {CASES} calls" in ended.err
@@ -180,8 +186,8 @@ SUITE = {
 AGENT = "def answer(question):\n    return question.upper()\n"
 
 
-def run_options(folder, server, kind):
-    configure(folder, server, kind, price=1)
+def run_options(folder, server, kind, **more: Any):
+    configure(folder, server, kind, price=1, **more)
     (folder / "suite.json").write_text(json.dumps(SUITE))
     (folder / "agent.py").write_text(AGENT)
     return ("run", "suite.json", "--agent", "agent:answer", "--any-agent", "--batch", "--concurrency", "2")
@@ -189,10 +195,39 @@ def run_options(folder, server, kind):
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_rubrics_of_a_suite_are_asked_in_one_batch(command, folder, server, kind):
-    ended = command(*run_options(folder, server, kind), folder=folder)
+    ended = command(*run_options(folder, server, kind, **FULL), folder=folder)
     assert ended.code == 0, ended.err + ended.out
     assert [len(one.lines) for one in server.batches] == [CASES]
     assert not server.singles
+
+
+CACHED = {  # the usage that the provider reports for an answer, what a result says of it, and the tokens of its price
+    "openai_compatible": (
+        {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60}},
+        {"input_tokens": 100, "cache_read_tokens": 60},
+        40 + 60 * 0.1,
+    ),
+    "anthropic": (
+        {"input_tokens": 10, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30},
+        {"input_tokens": 100, "cache_read_tokens": 60, "cache_write_tokens": 30},
+        10 + 60 * 0.1 + 30 * 1.25,
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "run"])
+@pytest.mark.parametrize("kind", CACHED)
+def test_what_the_provider_cached_is_shown_and_costs_half_its_price(command, folder, server, kind, verb):
+    server.usage, shown, tokens = CACHED[kind]
+    run = (*run_options(folder, server, kind, **FULL), "-o", "results.jsonl")
+    ended = command(*(BATCH if verb == "evaluate" else run), folder=folder)
+    assert ended.code == 0, ended.err
+    found = [one["check_results"][0]["results"]["metadata"] for one in results(folder)]
+    assert len(found) == CASES
+    for metadata in found:
+        assert {name: metadata.get(name) for name in shown} == shown
+        assert ("cache_write_tokens" in metadata) == ("cache_write_tokens" in shown)
+        assert metadata["cost_usd"] == pytest.approx(tokens / 1_000_000 / 2)
 
 
 @pytest.mark.sample(1)

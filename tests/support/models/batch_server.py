@@ -52,6 +52,7 @@ class BatchServer:
 
     `on_request` is called before and after a request has its effect; its answer comes after both. If it returns False
     before, the request has no effect and no answer. The first `cut` files are cut off; `packed` files are compressed.
+    `failing` says how often requests whose path has a word are answered 503; `usage` is that of every answer.
     """
 
     def __init__(self, script: list[str] | None = None, answer: Any = fitting) -> None:
@@ -63,6 +64,8 @@ class BatchServer:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.on_request: Callable[[str, str, str], object] = lambda when, method, path: None
         self.cut, self.packed = 0, False
+        self.failing: dict[str, int] = {}
+        self.usage: dict[str, Any] = {}
         self._files: dict[str, bytes] = {}
         self._ids, self._lock = count(1), threading.RLock()
 
@@ -101,9 +104,16 @@ class BatchServer:
             return
         with self._lock:
             self.requests.append((method, http.path, headers))
-            status, answer = self._route(
-                method, address.path.removeprefix("/v1"), parse_qs(address.query), body, headers
+            word = next(
+                (one for one, left in self.failing.items() if left and address.path.endswith(one)), None
             )
+            if word is not None:
+                self.failing[word] -= 1
+                status, answer = 503, {"error": {"message": "try later"}}
+            else:
+                status, answer = self._route(
+                    method, address.path.removeprefix("/v1"), parse_qs(address.query), body, headers
+                )
         if status == 0:
             http.close_connection = True
             return
@@ -161,11 +171,12 @@ class BatchServer:
     def _answer_of(self, asked: Any, messages: bool) -> Any:
         answer = self.answer(asked)
         if messages:
-            return message(asked, answer)
+            found = message(asked, answer)
+            return {**found, "usage": found["usage"] | self.usage}
         text = answer if isinstance(answer, str) else json.dumps(answer)
         usage = {"prompt_tokens": len(prompt_of(asked).split()), "completion_tokens": len(text.split())}
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return {"model": asked["model"], "choices": [choice], "usage": usage}
+        return {"model": asked["model"], "choices": [choice], "usage": usage | self.usage}
 
     def _create(self, asked: Any, messages: bool) -> tuple[int, Any]:
         behaviour = self.script[min(len(self.batches), len(self.script) - 1)]

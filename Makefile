@@ -110,7 +110,7 @@ soak: $(MADE) $(PAGE) browser lint
 	$(BIN)/python -m pytest tests/backends/stores/soak_faults.py
 	$(BIN)/python -m pytest -s tests/backends/engines/soak_workers.py tests/backends/engines/soak_limits.py tests/backends/engines/soak_versions.py tests/backends/engines/soak_takeover.py
 	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py tests/project/soak_interpreters.py tests/project/soak_site.py
-	$(BIN)/python -m pytest -s tests/batch/soak_cluster.py tests/batch/soak_s3.py tests/batch/soak_engines.py tests/backends/models/soak_batch_load.py
+	$(BIN)/python -m pytest -s tests/batch/soak_cluster.py tests/batch/soak_cluster_memory.py tests/batch/soak_s3.py tests/batch/soak_engines.py tests/backends/models/soak_batch_load.py
 	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py tests/backends/verdicts/soak_phoenix.py tests/interchange/soak_exports.py tests/conform/soak_conform.py tests/conform/soak_flex_evals.py
 	$(BIN)/python -m bench.soak $(ARGS)
 

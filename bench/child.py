@@ -93,6 +93,44 @@ def library(task: Task) -> Sample:
     return sample
 
 
+def table(task: Task) -> Sample:
+    """`evaluate_sync` over a table of Arrow with a column for each text, with its results as documents."""
+    rows, checks = _arrow_table(task), msgspec.json.decode(Path(task.checks or "").read_bytes())
+    runs = list[assay.EvaluationRunResult]()
+    evaluate = assay.evaluate_sync
+    sample = measure(lambda: runs.append(evaluate(rows, checks=checks)))
+    sample.passed = sum(one.check_results[0].results["passed"] for one in runs[0].results)
+    return sample
+
+
+def arrow(task: Task) -> Sample:
+    """`assay.batch.scorer` over the same table, in batches as engines send them."""
+    from assay import batch  # deferred import: it needs the extra `cluster`
+
+    rows, checks = _arrow_table(task), msgspec.json.decode(Path(task.checks or "").read_bytes())
+    score = batch.scorer(checks)
+    scored = list[Any]()
+    sample = measure(lambda: scored.extend(map(score, rows.to_batches(max_chunksize=1_024))))
+    for results in scored:
+        sample.passed += sum(row["contains"]["passed"] for row in results["checks"].to_pylist())
+    return sample
+
+
+def _arrow_table(task: Task) -> Any:
+    import pyarrow  # pyright: ignore[reportMissingTypeStubs]  # deferred import: it is large
+
+    arrow: Any = pyarrow
+    with Path(task.contexts).open("rb") as file:
+        pairs = [msgspec.json.decode(line) for line in file]
+    return arrow.table(
+        {
+            "id": [pair["test_case"]["id"] for pair in pairs],
+            "input": [pair["test_case"]["input"] for pair in pairs],
+            "output": [pair["output"]["value"] for pair in pairs],
+        }
+    )
+
+
 def waiting(task: Task) -> Sample:
     """Checks that only wait, many at a time."""
 
@@ -180,7 +218,7 @@ def judging(task: Task) -> Sample:
 
 WORKS = {
     work.__name__: work
-    for work in (command, anchor, hand, library, waiting, searching, plain_search, judging)
+    for work in (command, anchor, hand, library, table, arrow, waiting, searching, plain_search, judging)
 }
 
 

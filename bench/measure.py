@@ -82,7 +82,7 @@ def straight(task: Task) -> Sample:
 
 
 def last_line(command: list[str], kind: type[T]) -> T:
-    done = subprocess.run(command, cwd=HOME, env=_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=HOME, env=environment(), capture_output=True, text=True, check=False)
     try:
         return msgspec.json.decode(done.stdout.strip().rpartition("\n")[2], type=kind)
     except msgspec.DecodeError:
@@ -94,13 +94,13 @@ def cpu_of(command: list[str], rounds: int, folder: Path = HOME) -> list[float]:
     spent = list[float]()
     for _ in range(rounds + 1):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
     return spent[1:]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return the environment without variables that change the work: settings, and PYTHONDONTWRITEBYTECODE."""
     return {
         name: value

@@ -9,6 +9,7 @@ import msgspec
 
 from bench import second
 from bench.agents import agents
+from bench.batches import batches, scorer, ten_million
 from bench.calls import calls
 from bench.child import Sample, Task
 from bench.equal import differences
@@ -197,6 +198,9 @@ RUNS = {
         agents,
         framework_agents,
         traces,
+        scorer,
+        batches,
+        ten_million,
     )
 }
 

@@ -13,9 +13,12 @@ import sys
 import threading
 from contextlib import ExitStack, closing, contextmanager, suppress
 
+import distributed  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from support.models.judges import configure, judge
+from support.models.provider_server import ProviderServer
 from support.waiting import wait_until
 
 ROWS = 2_000
@@ -190,6 +193,26 @@ def test_a_part_that_was_on_two_lost_workers_is_scored_alone(folder, cluster):
     assert (folder / "deaths").read_text() == "xxx"
     assert json.loads(out)["checks"]["deadly"]["passed"] == ROWS * 3 // 4
     assert json.loads((folder / "out/_manifest.json").read_text())["set_aside"] == []
+
+
+def test_workers_that_join_later_keep_to_the_limits_of_a_provider(folder, cluster):
+    address, workers, start, options = cluster
+    write_rows(folder)
+    (folder / "checks.json").write_text(json.dumps([judge("Polite? {{$.output.value}}")]))
+    with ProviderServer() as server, distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(len(workers))
+        configure(folder, server, {"judge": "local:slow:0.02"}, max_concurrency=len(workers))
+        process = evaluate(folder, "--scheduler", address)
+        wait_until(lambda: finished(folder) >= 1 or process.poll() is not None)
+        for _ in workers:
+            start("dask_worker", address, *options)
+        client.wait_for_workers(2 * len(workers))
+        before = finished(folder)
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert before < finished(folder) - 2 * len(workers)  # the others joined long before the end
+    assert json.loads(out)["checks"]["llm_judge"]["passed"] == ROWS
+    assert server.most_at_once == len(workers)
 
 
 def test_a_local_cluster_and_what_is_there_already(folder):

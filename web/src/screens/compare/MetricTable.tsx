@@ -2,8 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { getComparison, type MetricDifference, type MetricTexts } from "~/api/comparison";
 import { reportSource } from "~/api/client";
 import { changeParams } from "~/state/address";
-import { Chip, ErrorState, Loading, VisibleText } from "~/ui";
-import { casesText, METRIC_NAMES, VERDICT_TONE, verdictWord } from "./words";
+import { ErrorState, Loading, VisibleText } from "~/ui";
+import { VerdictChip } from "./VerdictChip";
+import { casesText, METRIC_NAMES } from "./words";
 
 interface Props {
   query: { runs: string[]; metric: string; by: string; margin: string };
@@ -75,7 +76,7 @@ export function MetricTable({ query, at, chosen, own }: Props) {
                 <td className="num">{words?.difference ?? "–"}</td>
                 <td className="num compare-count">{words?.interval ?? "–"}</td>
                 <td>
-                  <Chip tone={VERDICT_TONE[verdictWord(one.result)]}>{verdictWord(one.result)}</Chip>
+                  <VerdictChip result={one.result} />
                 </td>
               </tr>
             );

@@ -1,8 +1,9 @@
 import { reportSource } from "~/api/client";
 import type { SliceDifference } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
-import { Chip, VisibleText } from "~/ui";
-import { casesText, endText, VERDICT_TONE, verdictWord } from "./words";
+import { VisibleText } from "~/ui";
+import { VerdictChip } from "./VerdictChip";
+import { casesText, endText } from "./words";
 
 /** The slices of a comparison by one grouping. A slice selects its cases in the list below; a report has no such list. */
 export function SliceTable({ by, slices }: { by: string; slices: (SliceDifference & { text: string })[] }) {
@@ -56,7 +57,7 @@ export function SliceTable({ by, slices }: { by: string; slices: (SliceDifferenc
                 <td className="num">{endText(slice.result, slice.result.after)}</td>
                 <td className="num">{slice.text}</td>
                 <td>
-                  <Chip tone={VERDICT_TONE[verdictWord(slice.result)]}>{verdictWord(slice.result)}</Chip>
+                  <VerdictChip result={slice.result} />
                 </td>
               </tr>
             );

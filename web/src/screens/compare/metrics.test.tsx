@@ -13,7 +13,7 @@ import { groupingOptions, metricOptions } from "./words";
 const result: DifferenceInterval = { before: 0.5, after: 0.7, difference: 0.2, low: 0.1, high: 0.3, level: 0.99, method: "t", cases: 40, verdict: "improved" };
 const metrics: MetricDifference[] = [
   { metric: "passed", kind: "passed", lower_is_better: false, result },
-  { metric: "is-\u202ehidden", kind: "check", lower_is_better: false, result: { ...result, verdict: "not enough data" } },
+  { metric: "is-\u202ehidden", kind: "check", lower_is_better: false, result: { ...result, verdict: "not enough data", measured_verdict: "improved" } },
   { metric: "cost_usd", kind: "output", lower_is_better: true, result: { ...result, verdict: "regressed" } },
   { metric: "polite", kind: "check", lower_is_better: false, result: { ...result, verdict: "not enough data", same: true } },
 ];
@@ -28,6 +28,7 @@ test("the table of metrics has a row for each, and a row chooses the metric", ()
   const rows = screen.getAllByRole("row").slice(1);
   expect(rows).toHaveLength(4);
   expect(within(rows[1]!).getByText("not enough data")).toBeTruthy();
+  expect(rows[1]?.textContent).toContain("measured cases: improved");
   expect(within(rows[3]!).getByText("no change")).toBeTruthy();
   expect(within(rows[0]!).getByRole("button").getAttribute("aria-pressed")).toBe("true");
   expect(within(rows[2]!).getByText("regressed")).toBeTruthy();

@@ -91,7 +91,7 @@ def forms() -> None:
     assay.evaluate_sync(frame, checks=["polite", length], registry=registry)
     assay.evaluate_sync([{"question": "?", "answer": "yes"}], checks=[short, [length]])
     compared: assay.Comparison = assay.compare(result, "before.jsonl", frame, by=["topic", "tag"])
-    print(compared.verdict, compared.pair.result.low, compared.pair.changes[0].reason_after)
+    print(compared.verdict, compared.pair.result.low, compared.pair.changes[0].data.reason_after)
     decision: assay.GateDecision = assay.gate(Path("after.jsonl"), baseline=result, policy={"min_mean": 0.9})
     checked: assay.JudgeCheck = assay.judge_check(result, ["human", {"a": True}], check="polite")
     print(checked.agreement, decision.reasons)

@@ -16,7 +16,6 @@ from assay.fep.records.save import save_results
 from support.traces.conversations import Conversation, genai
 from support.traces.otlp import request_of
 from support.traces.receivers import Answer, Phoenix, Receiver, opened
-from support.waiting import wait_until
 
 CANARY = "canary-51b2"
 CHECKS = [{"name": "polite", "contains": "please"}, {"contains": "answer"}]
@@ -150,10 +149,9 @@ def test_a_sender_that_was_killed_is_continued(command, zygote, home, receiver):
     def kill():
         if len(receiver.requests) == 2:
             os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
 
     receiver.before = kill
-    wait_until(lambda: process.poll() is not None)
+    process.communicate()
     receiver.before = None
     assert process.returncode == -signal.SIGKILL
     first = [one["log.record.uid"] for one in receiver.events]

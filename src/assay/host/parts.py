@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from assay.backends.agents.from_settings import ConfiguredAgents
     from assay.fep.planning.plan import Plan
     from assay.ports.verdicts import VerdictReceiver
+    from assay.promotion.records import AgentRecords
     from assay.promotion.service import PromotionService
     from assay.runs.executor import RunExecutor
     from assay.traces.span_receiver import SpanReceiver
@@ -322,9 +323,12 @@ def promotion_service(
 ) -> "PromotionService":
     """The deployments in a store, under the policy of the settings."""
     from assay.promotion.service import build_promotions  # deferred import
-    from assay.seams.deployments import INITIAL_RECORDS  # deferred import
 
-    initial = INITIAL_RECORDS if fixtures_enabled() else {}
+    initial: Mapping[str, AgentRecords] = {}
+    if fixtures_enabled():
+        from assay.seams.deployments import INITIAL_RECORDS  # deferred import: the extra `serve`
+
+        initial = INITIAL_RECORDS
     limits, clock = settings.limits, services.clock
     return build_promotions(store, settings.promotion_policy, limits, clock, agents, packs, initial)
 

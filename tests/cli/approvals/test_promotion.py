@@ -2,9 +2,13 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from assay.extras import EXTRAS
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "promotion"
 AGENT = "local.examples.sorter.default"
@@ -49,6 +53,23 @@ REFUSED = [
     ("deploy list local.none", 2, "there is no agent 'local.none'"),
     ("respond nothing --accept", 2, "there is no run 'nothing'"),
 ]  # fmt: skip
+
+
+def test_a_promotion_needs_the_extra_store_alone(home):
+    """As in the tutorial: its environment has no package of the server."""
+    others = {module for extra in set(EXTRAS) - {"store"} for module in EXTRAS[extra].values()}
+    code = (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({sorted(others)}))\n"  # each is as if it were not installed
+        "from assay.cli.main import main\n"
+        "main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *f"deploy promote {SECOND} --to active".split()],
+        cwd=home, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+    assert f"next: assay deploy promote {SECOND} --to staged" in ended.stderr
 
 
 def test_refusals(home, command):

@@ -7,7 +7,7 @@ A result is one trial of one case: of a run with `trials` trials, the results of
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import nan
+from math import fsum, nan
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -255,15 +255,10 @@ def measured_latencies(columns: CaseColumns) -> list[float]:
     return [value for number, value in pairs if measured[number] and value == value]
 
 
-def cost_parts(blocks: Iterable[CaseBlock]) -> tuple[float, float]:
-    """The known costs of the results: what their outputs cost, and what their judges did."""
-    system = judges = 0.0
-    for block in blocks:
-        columns = read_columns(block.data)
-        judged = sum(cost for cost in _doubles(columns.judges) if cost == cost)
-        system += sum(cost for cost in _doubles(columns.cost) if cost == cost) - judged
-        judges += judged
-    return round(max(0.0, system), 9), round(judges, 12)
+def known_costs(columns: CaseColumns) -> tuple[float, float]:
+    """The sums of the known costs of the results: of their outputs, and of their judges."""
+    judges = fsum(cost for cost in _doubles(columns.judges) if cost == cost)
+    return max(0.0, fsum(cost for cost in _doubles(columns.cost) if cost == cost) - judges), judges
 
 
 # A case as a row of the table that a page shows: outcome, numbers, and the outcomes of each check over its

@@ -73,6 +73,17 @@ class Cost(Struct, frozen=True, kw_only=True):
         return cost_text(self.known_usd, self.unknown)
 
 
+class CostParts(Struct, frozen=True, kw_only=True):
+    """The known cost of the outputs, and that of their judges. A run that only judges outputs did not pay for them."""
+
+    system_usd: float = 0.0
+    judges_usd: float = 0.0
+
+    @property
+    def total_usd(self) -> float:
+        return round(self.system_usd + self.judges_usd, 12)
+
+
 class Latency(Struct, frozen=True, kw_only=True):
     """The latency of the measured results, in milliseconds. `p95_ms` is the 95th percentile by nearest rank."""
 
@@ -94,7 +105,8 @@ class RunStatistics(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `score` is null if nothing was measured. `cases` are distinct ids; `results` counts each repeat or trial of a case.
 
     `pass_rate` is the share of checks of an evaluation. `pass_k` and `pass_at_k` are by k; they are empty if no case is
-    repeated. `cost` is null if the run asked for nothing that has a cost.
+    repeated. `cost` is null if the run asked for nothing that has a cost; `parts` is null if neither the outputs nor
+    their judges have a known cost.
     """
 
     score: Score | None = None
@@ -102,10 +114,18 @@ class RunStatistics(Struct, frozen=True, kw_only=True, omit_defaults=True):
     results: int = 0
     counts: CaseCounts = CaseCounts()
     cost: Cost | None = None
+    parts: CostParts | None = None
     latency: Latency | None = None
     pass_rate: Rate | None = None
     pass_k: dict[str, Rate] = {}
     pass_at_k: dict[str, Rate] = {}
+
+    @property
+    def whole_cost(self) -> Cost | None:
+        """What the outputs and their judges cost, whoever paid for them: lists show it and sort by it."""
+        if self.parts is None:
+            return self.cost
+        return Cost(known_usd=self.parts.total_usd, unknown=self.cost.unknown if self.cost else 0)
 
 
 def latency_of(milliseconds: Iterable[float]) -> Latency | None:
@@ -115,6 +135,12 @@ def latency_of(milliseconds: Iterable[float]) -> Latency | None:
     many = len(ordered)
     median = (ordered[(many - 1) // 2] + ordered[many // 2]) / 2
     return Latency(median_ms=median, p95_ms=ordered[ceil(0.95 * many) - 1], results=many)
+
+
+def cost_parts(system_usd: float, judges_usd: float) -> CostParts | None:
+    """None: neither has a known cost."""
+    parts = CostParts(system_usd=round(system_usd, 9), judges_usd=round(judges_usd, 12))
+    return parts if parts.total_usd else None
 
 
 def named_score(name: str, found: Rate | Mean) -> Score:
@@ -140,7 +166,7 @@ def planned_cases(run: Run, statistics: RunStatistics | None, *, trials: int) ->
 
 def facts_of(statistics: RunStatistics) -> RunFacts:
     """The numbers by which a list sorts and filters runs."""
-    score, cost = statistics.score, statistics.cost
+    score, cost = statistics.score, statistics.whole_cost
     return RunFacts(score=score.value if score else None, cost=cost.total_usd if cost else None)
 
 

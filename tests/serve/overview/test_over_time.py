@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from assay.checks.checker import Checker
 from support.servers.rest_client import Server, sqlite
 
 EXACT = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
@@ -33,9 +34,19 @@ def request(right, name="shop"):
     }
 
 
+class Paid(Checker):
+    """A judge that passes everything, for money."""
+
+    type = "paid"
+    usd: float
+
+    def run(self, services):
+        return {"passed": True, "metadata": {"cost_usd": self.usd}}
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with Server(sqlite(tmp_path_factory.mktemp("time"))) as host:
+    with Server(sqlite(tmp_path_factory.mktemp("time")), checks=[Paid]) as host:
         yield host
 
 
@@ -60,9 +71,38 @@ def test_a_history_has_the_numbers_of_each_run_newest_first(client, runs):
         score[name] for name in ("value", "low", "high", "text", "range", "scale")
     ]
     assert newest["p95Text"] == overview["latency"]["p95Text"]
-    assert newest["costText"] == overview["costParts"]["system"] == "$0.400"
+    assert newest["costText"] == overview["run"]["costParts"]["system"] == "$0.400"
     assert (newest["tasks"], newest["status"], newest["corrections"]) == (CASES, "completed", 0)
     assert "next" not in found
+
+
+def judged(client, system, judge):
+    """A run of forty cases that cost so much each, and their judges so much."""
+    body = request(40, name="costs")
+    for output in body["outputs"]:
+        output["metadata"]["cost_usd"] = system
+    body["checks"] = [EXACT, {"type": "paid", "name": "judge", "arguments": {"usd": judge}}]
+    return client.post("/v1/evaluate", json=body).json()["evaluation_id"]
+
+
+@pytest.fixture(scope="module")
+def dear(client):
+    """A system that costs more with a judge that costs less, and the other way round."""
+    return [judged(client, 0.02, 0.0001), judged(client, 0.001, 0.005)]
+
+
+def test_a_list_shows_what_the_system_and_its_judges_cost_and_sorts_by_the_whole(client, dear):
+    body = {"filter": {"name": "costs"}, "sort": {"by": "cost", "order": "desc"}}
+    rows = client.post(f"{RUNS}:query", json=body).json()["runs"]
+    assert [row["runId"] for row in rows] == dear
+    assert [(row["costUsd"], row["costText"], row["costParts"]) for row in rows] == [
+        (0.804, "$0.804", {"system": "$0.800", "judges": "$0.00400"}),
+        (0.24, "$0.240", {"system": "$0.0400", "judges": "$0.200"}),
+    ]
+    overview = client.get(f"{RUNS}/{dear[0]}/overview").json()
+    assert overview["run"] == rows[0]
+    assert overview["cost"]["text"] == "$0.00400"  # what the run itself has spent
+    assert [row["costText"] for row in history(client, name="costs").json()["rows"]] == ["$0.240", "$0.804"]
 
 
 def test_a_history_has_pages_and_knows_its_cursor(client, runs):

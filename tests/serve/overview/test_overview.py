@@ -198,7 +198,7 @@ def test_an_overview_has_the_verdict_and_its_reason(client, runs):
     ]  # fmt: skip
     assert "review" not in plain["links"]
     assert client.get(found["links"]["review"]).json()["judged"] == 1
-    assert "costParts" not in found  # neither the agent nor its judge has a price
+    assert "costParts" not in found["run"]  # neither the agent nor its judge has a price
     workflow = overview(client, runs["workflow"])
     assert (workflow["run"]["kind"], workflow["latency"]) == ("workflow", None)
 

@@ -381,7 +381,7 @@ def test_every_door_shows_the_same_numbers(
             assert shown["cases"] == counts["passed"] + counts["failed"]
     assert (overview["cost"] and overview["cost"]["knownUsd"]) == (cost and cost["known_usd"])
     if cost is not None:
-        assert overview["cost"]["text"] in lists[run]
+        assert overview["run"]["costText"] in lists[run]  # of the outputs and of their judges
     row = rows[run]
     assert (row["score"], row["counts"], row["costUsd"]) == (shown, counts, overview["run"]["costUsd"])
     show, numbers, gate = command_output[run]

@@ -50,7 +50,6 @@ export interface Overview {
   bars: Bar[];
   columns: CheckColumn[];
   latency: { medianMs: number; p95Ms: number; cases: number; medianText: string; p95Text: string } | null;
-  costParts?: { system?: string; judges?: string };
   cost: { totalUsd: number | null; knownUsd: number; unknown: boolean; text: string } | null;
   attack?: { text: string; range: string; succeeded: number; tasks: number; failed: number }; // attack success
   findings?: { kind: string; severity: string; count: number; tasks: number; rateText: string }[];

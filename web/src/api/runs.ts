@@ -37,6 +37,12 @@ export interface CaseCounts {
   skipped: number;
 }
 
+/** What the outputs cost, and what their judges did. */
+export interface CostParts {
+  system?: string;
+  judges?: string;
+}
+
 export interface RunRow {
   runId: string;
   kind: Kind;
@@ -61,8 +67,9 @@ export interface RunRow {
   passed: boolean | null;
   counts: CaseCounts | null;
   total: number | null;
-  costUsd: number | null;
+  costUsd: number | null; // of the outputs and of their judges
   costText?: string;
+  costParts?: CostParts;
   baselineRunId?: string;
   regressions?: number | null;
   error?: { code?: string; message?: string };

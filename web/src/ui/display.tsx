@@ -2,7 +2,7 @@
 import "./display.css";
 import type { ReactNode } from "react";
 import { ApiError, reportSource } from "~/api/client";
-import type { Score } from "~/api/runs";
+import type { CostParts, Score } from "~/api/runs";
 import { formatAddress } from "~/state/address";
 import { Button, CopyButton } from "./controls";
 import { MISSING } from "./format";
@@ -100,6 +100,11 @@ export function IntervalBar({ value, low, high, from = 0, to = 1, width = 48 }: 
       <circle className="point" cx={at(value)} cy="5" r="2.6" />
     </svg>
   );
+}
+
+/** `system $0.66 + judges $0.035`: what the outputs cost, and what their judges did. */
+export function costOf({ system, judges }: CostParts = {}): string {
+  return [system && `system ${system}`, judges && `judges ${judges}`].filter(Boolean).join(" + ");
 }
 
 export function NotMeasured({ why }: { why?: string }) {

@@ -20,6 +20,7 @@ from assay.runs.run_statistics import (
     Cost,
     RunStatistics,
     Score,
+    cost_parts,
     latency_of,
     stored_statistics,
 )
@@ -126,6 +127,7 @@ def eval_statistics(scorecard: Scorecard, kinds: Kinds, *, ended: bool) -> RunSt
         results=trials + sum(map(len, scorecard.trials.values())),
         counts=counts,
         cost=Cost(known_usd=round(scorecard.cost, 12), unknown=scorecard.unknown_costs),
+        parts=cost_parts(scorecard.cost - scorecard.judges_cost, scorecard.judges_cost),
         latency=latency_of(scorecard.latencies),
         pass_k=rates_by_k(repeats, pass_all_k),
         pass_at_k=rates_by_k(repeats, pass_at_k),

@@ -41,7 +41,7 @@ class Scorecard:
         self.unmeasured: dict[str, None] = {}  # tasks with a trial that was not measured
         self.latencies = array("Q")
         self.trial_scores: dict[str, dict[int, float]] = {}  # of runs with several trials, by task and trial
-        self.cost = 0.0  # the sum of known costs
+        self.cost = self.judges_cost = 0.0  # the sums of known costs: of all, and of judges alone
         self.unknown_costs = 0  # answers whose cost is not known
         self.models: dict[str, None] = {}  # that the agent reported
         self._usages = 0
@@ -112,6 +112,8 @@ class Scorecard:
             self.unknown_costs += 1
         else:
             self.cost = fsum((self.cost, usage.cost_estimate_usd))
+            if usage.node_id.startswith("judge:"):
+                self.judges_cost = fsum((self.judges_cost, usage.cost_estimate_usd))
 
     def has_trial(self, task_id: str, trial: int) -> bool:
         return task_id in self.tasks or trial in self.trials.get(task_id, {})

@@ -88,7 +88,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     def document(self) -> dict[str, Any]:
         """The members that `--json` adds to a run."""
         statistics = self.statistics or RunStatistics()
-        score, cost, rate = statistics.score, statistics.cost, statistics.pass_rate
+        score, cost, rate = statistics.score, statistics.whole_cost, statistics.pass_rate
         kind = None if score is None else "casePassRate" if score.scale == "rate" else "score"
         found: dict[str, Any] = {
             "passRate": rate.rate if rate else None,
@@ -196,7 +196,7 @@ def _cases(row: RunRow) -> str:
 
 
 def _cost(row: RunRow) -> str:
-    cost = row.statistics.cost if row.statistics else None
+    cost = row.statistics.whole_cost if row.statistics else None
     return "–" if cost is None else cost.text
 
 

@@ -13,23 +13,19 @@ from msgspec import UNSET, Struct
 from assay.agenteval.planning.run_header import KIND, part_of
 from assay.agenteval.results.eval_statistics import read_statistics
 from assay.agenteval.results.report import read_summary
-from assay.cases.pages import all_blocks
-from assay.cases.table import cost_parts
-from assay.concurrency.threads import off_loop
 from assay.fep.records.run_header import KIND as EVALUATION
 from assay.fep.trace_windows.window import window_in
-from assay.ports import CLOSED, Run, RunQuery, Store
+from assay.ports import Run, RunQuery, Store
 from assay.protocol.agent_evals import EvalSummary
 from assay.runs.annotations import annotations, case_corrections, effective
 from assay.runs.provenance import commit_text
 from assay.runs.run_names import other_tags
 from assay.runs.run_statistics import RunStatistics, stored_statistics
 from assay.stats.intervals import Method
-from assay.stats.number_text import Scale, format_usd
+from assay.stats.number_text import Scale
 
 PAGE = 100  # runs that one read of the store returns
 MOST_READ = 1_000  # runs that one page looks at
-MAX_COSTED = 20_000  # cases of an evaluation whose outputs have their costs added
 Position = tuple[datetime, str]  # (created, id) of a run
 
 
@@ -160,22 +156,11 @@ async def row_of(store: Store, run: Run, deployments: Deployments) -> HistoryRow
         part=part_of(run),
     )
     if run.kind != KIND:
-        return await _with_cost(store, run, _with_numbers(row, stored_statistics(run) or RunStatistics()))
+        return _with_numbers(row, stored_statistics(run) or RunStatistics())
     summary = await read_summary(store, run)
     if summary is None:
         return row
     return _with_scores(_with_numbers(row, await read_statistics(store, run) or RunStatistics()), summary)
-
-
-async def _with_cost(store: Store, run: Run, row: HistoryRow) -> HistoryRow:
-    """The cost of an evaluation is that of its outputs and of its judges; it spent the latter alone."""
-    if row.tasks > MAX_COSTED or run.status not in CLOSED:
-        return row
-    blocks = await all_blocks(store, run.id)
-    costs = await off_loop(sum(len(block.data) for block in blocks), lambda: cost_parts(blocks))
-    if not costs[0]:
-        return row
-    return msgspec.structs.replace(row, cost_usd=sum(costs), cost_text=format_usd(sum(costs)))
 
 
 async def _corrections(store: Store, run: Run) -> int:
@@ -185,7 +170,7 @@ async def _corrections(store: Store, run: Run) -> int:
 
 
 def _with_numbers(row: HistoryRow, statistics: RunStatistics) -> HistoryRow:
-    score, latency, cost = statistics.score, statistics.latency, statistics.cost
+    score, latency, cost = statistics.score, statistics.latency, statistics.whole_cost
     return msgspec.structs.replace(
         row,
         score=score.value if score else None,

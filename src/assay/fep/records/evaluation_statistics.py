@@ -9,12 +9,12 @@ from msgspec import UNSET
 
 from assay.cases.outcomes import RESULTS
 from assay.cases.pages import all_blocks
-from assay.cases.table import measured_latencies, read_columns
+from assay.cases.table import known_costs, measured_latencies, read_columns
 from assay.concurrency.threads import LARGE, in_thread, off_loop
 from assay.fep.planning.scorer import read_result
 from assay.fep.records.run_header import REQUEST, TALLY, StoredRequest, read_request
 from assay.ports import CLOSED, CaseBlock, Run, Store
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED, CaseColumns
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.results import TestCaseResult
 from assay.results.check_names import result_label
@@ -25,8 +25,10 @@ from assay.runs.log_reader import read_chunks
 from assay.runs.run_statistics import (
     CaseCounts,
     Cost,
+    CostParts,
     RunStatistics,
     Score,
+    cost_parts,
     latency_of,
     named_score,
     stored_statistics,
@@ -38,11 +40,29 @@ FEW = 1_000  # results whose statistics are computed on the event loop
 _record = msgspec.json.Decoder(TallyRecord).decode
 
 
+class CaseNumbers:
+    """What the statistics need of the table of cases: the latencies of measured results, and the known costs."""
+
+    def __init__(self) -> None:
+        self.milliseconds = array("d")
+        self._system = self._judges = 0.0
+
+    def add(self, columns: CaseColumns) -> None:
+        self.milliseconds.extend(measured_latencies(columns))
+        system, judges = known_costs(columns)
+        self._system += system
+        self._judges += judges
+
+    @property
+    def costs(self) -> CostParts | None:
+        return cost_parts(self._system, self._judges)
+
+
 def evaluation_statistics(
-    tally: Tally, milliseconds: Iterable[float] = (), *, trials: int = 1, ended: bool = True
+    tally: Tally, numbers: CaseNumbers, *, trials: int = 1, ended: bool = True
 ) -> RunStatistics:
     """
-    The statistics so far. `milliseconds` are the latencies of measured results; each case has `trials` results.
+    The statistics so far. `numbers` are those of the results; each case has `trials` results.
 
     A case of whose trials some are missing counts as skipped when the run has ended, and not before.
     """
@@ -55,7 +75,8 @@ def evaluation_statistics(
         results=tally.cases,
         counts=counts,
         cost=Cost(known_usd=spending.known_cost_usd, unknown=spending.unknown_costs) if spending else None,
-        latency=latency_of(milliseconds),
+        parts=numbers.costs,
+        latency=latency_of(numbers.milliseconds),
         pass_rate=statistics.pass_rate if statistics else None,
         pass_k=statistics.pass_k if statistics else {},
         pass_at_k=statistics.pass_at_k if statistics else {},
@@ -109,16 +130,15 @@ async def read_totals(store: Store, run: Run, *, ended: bool) -> tuple[Tally, Ru
     trials = int(run.metadata.get("trials", 1))
 
     def compute() -> RunStatistics:
-        return evaluation_statistics(tally, block_latencies(blocks), trials=trials, ended=ended)
+        return evaluation_statistics(tally, block_numbers(blocks), trials=trials, ended=ended)
 
     return tally, await in_thread(compute) if tally.cases > FEW else compute()
 
 
-def block_latencies(blocks: Iterable[CaseBlock]) -> "array[float]":
-    """The latencies of the measured results of these rows."""
-    found = array("d")
+def block_numbers(blocks: Iterable[CaseBlock]) -> CaseNumbers:
+    found = CaseNumbers()
     for block in blocks:
-        found.extend(measured_latencies(read_columns(block.data)))
+        found.add(read_columns(block.data))
     return found
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from array import array
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
@@ -13,11 +12,10 @@ from msgspec import UNSET
 
 from assay.cases.fold import CaseFold
 from assay.cases.outcomes import IDS, RESULTS, ResultSummary, summarized
-from assay.cases.table import measured_latencies
 from assay.concurrency.event_loop import run_guarded
 from assay.errors import EnvironmentFailure
 from assay.fep.planning.plan import Checks
-from assay.fep.records.evaluation_statistics import evaluation_statistics
+from assay.fep.records.evaluation_statistics import CaseNumbers, evaluation_statistics
 from assay.fep.records.run_header import (
     KIND,
     SHARD,
@@ -107,7 +105,7 @@ class StoreSink:
         self._lines: list[bytes] = []
         self._first = self._unit = 0
         self._summary = Tally().summary()  # of the results that are stored
-        self._table, self._spent, self._latencies = CaseFold(), NOTHING, array("d")
+        self._table, self._spent, self._numbers = CaseFold(), NOTHING, CaseNumbers()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True)
         self._thread.start()
@@ -152,7 +150,7 @@ class StoreSink:
         self._summary = add_summaries(self._summary, summary)
         shard = ShardCompleted(unit=self._unit, first=self._first, last=total - 1, summary=summary)
         outcomes = summarized(results, self._spending())
-        self._latencies.extend(measured_latencies(outcomes.columns))
+        self._numbers.add(outcomes.columns)
         self._note_models(results)
         cases = self._table.add(self._first, outcomes)
         ids = EvidenceChunk(
@@ -193,7 +191,7 @@ class StoreSink:
             self.flush()
             status: RunStatus = "failed" if footer.error else "completed"
             ended = EvaluationEnded(status=footer.status, summary=footer.summary)
-            statistics = evaluation_statistics(self._tally, self._latencies)
+            statistics = evaluation_statistics(self._tally, self._numbers)
             part = UNSET if footer.end is None else footer.end.part
             metadata = {
                 "total": self._first,

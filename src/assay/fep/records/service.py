@@ -8,7 +8,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.cases.fold import CaseFold
 from assay.cases.outcomes import RESULTS, scored_outcomes
-from assay.cases.table import measured_latencies
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.concurrency.threads import in_place, in_thread
@@ -21,7 +20,7 @@ from assay.fep.outputs.run_result import result_header as result_header
 from assay.fep.outputs.run_result import summary_of as summary_of
 from assay.fep.outputs.run_result import times_of as times_of
 from assay.fep.planning.plan import Checks, Plan
-from assay.fep.records.evaluation_statistics import evaluation_statistics, read_tally
+from assay.fep.records.evaluation_statistics import CaseNumbers, evaluation_statistics, read_tally
 from assay.fep.records.kind import FrozenClock, SkippedCases
 from assay.fep.records.run_header import (
     CONTEXTS,
@@ -145,7 +144,9 @@ class EvaluationService:
         events = [Event("evaluation.started", _encode({"total": evaluation.total}), began)]
         # before the statistics, which move the answers of more than a few cases to columns
         outcomes = scored_outcomes(tally, contexts, lines)
-        statistics = evaluation_statistics(tally, measured_latencies(outcomes.columns))
+        numbers = CaseNumbers()
+        numbers.add(outcomes.columns)
+        statistics = evaluation_statistics(tally, numbers)
         metadata |= statistics_metadata(statistics)
         facts = facts_of(statistics)
         evidence = [request_chunk(evaluation.request(tally.record(final=True)))]

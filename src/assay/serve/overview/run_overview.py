@@ -16,7 +16,7 @@ from assay.agenteval.scoring.safety import wants_judge
 from assay.agenteval.scoring.safety_records import MODE
 from assay.cases.fold import CHECKS
 from assay.cases.pages import all_blocks
-from assay.cases.table import check_counts, cost_parts
+from assay.cases.table import check_counts
 from assay.checks import JUDGE_TYPES
 from assay.concurrency.threads import in_thread, off_loop
 from assay.fep.records.evaluation_statistics import FEW, read_tally
@@ -93,15 +93,6 @@ class CostSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     text: str
 
 
-class CostParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """
-    What the outputs cost, and what their judges did, as texts. A run that only judges outputs did not pay for them.
-    """
-
-    system: str | UnsetType = UNSET
-    judges: str | UnsetType = UNSET
-
-
 class Unmeasured(Struct, frozen=True, kw_only=True, rename="camel"):
     """Cases without a measurement: an error, a skip, or the run ended before them."""
 
@@ -137,7 +128,6 @@ class RunOverview(_Wire, frozen=True, kw_only=True):
     checks: tuple[CheckStats, ...] = ()
     latency: LatencySummary | None
     cost: CostSummary | None
-    cost_parts: CostParts | UnsetType = UNSET
     attack: AttackSuccess | UnsetType = UNSET
     findings: tuple[FindingCount, ...] | UnsetType = UNSET
     not_looked_for: tuple[NotLookedFor, ...] = ()  # kinds that only a judge sees, in the mode adversarial
@@ -179,7 +169,6 @@ async def read_overview(
     blocks, labels = await all_blocks(store, run.id), labels_of(run)
     rates = await check_rates(store, run)
     checks = await off_loop(_size(blocks), lambda: check_stats(blocks, labels, rates))
-    parts = await off_loop(_size(blocks), lambda: cost_parts(blocks))
     changed = await effective_result(store, run, statistics, blocks) if feedback else UNSET
     safety = (
         await read_safety(store, run, header, totals.results) if header and MODE in header.modes else None
@@ -191,7 +180,6 @@ async def read_overview(
         checks=checks,
         latency=_latency(statistics.latency),
         cost=_cost(statistics.cost),
-        cost_parts=_parts(parts),
         attack=UNSET if safety is None or safety.attack is None else safety.attack,
         findings=UNSET if safety is None or safety.findings is None else safety.findings,
         not_looked_for=() if safety is None else safety.not_looked_for,
@@ -223,11 +211,6 @@ def _cost(cost: Cost | None) -> CostSummary | None:
     return CostSummary(
         total_usd=cost.total_usd, known_usd=cost.known_usd, unknown=cost.unknown > 0, text=cost.text
     )
-
-
-def _parts(costs: tuple[float, float]) -> CostParts | UnsetType:
-    system, judges = (format_usd(cost) if cost else UNSET for cost in costs)
-    return UNSET if system is UNSET and judges is UNSET else CostParts(system=system, judges=judges)
 
 
 def _repeats(statistics: RunStatistics) -> tuple[RepeatRate, ...]:

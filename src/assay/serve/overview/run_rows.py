@@ -17,8 +17,16 @@ from assay.ports import CLOSED, CaseTotals, Run, RunStatus, Store
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.json_types import is_object
 from assay.runs.provenance import COMMIT
-from assay.runs.run_statistics import CaseCounts, RunStatistics, Score, planned_cases, stored_statistics
+from assay.runs.run_statistics import (
+    CaseCounts,
+    CostParts,
+    RunStatistics,
+    Score,
+    planned_cases,
+    stored_statistics,
+)
 from assay.stats.intervals import METHOD_NAMES
+from assay.stats.number_text import format_usd
 
 CACHED = 1_000  # runs whose numbers are remembered
 LOGS = 16  # agent evals in progress whose logs are continued, not read again
@@ -70,6 +78,20 @@ class Commit(_Wire, frozen=True, kw_only=True):
     clean: bool | UnsetType = UNSET
 
 
+class CostTexts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the outputs cost, and what their judges did. A run that only judges outputs did not pay for them."""
+
+    system: str | UnsetType = UNSET
+    judges: str | UnsetType = UNSET
+
+
+def cost_texts(parts: CostParts | None) -> CostTexts | UnsetType:
+    if parts is None:
+        return UNSET
+    system, judges = (format_usd(cost) if cost else UNSET for cost in (parts.system_usd, parts.judges_usd))
+    return CostTexts(system=system, judges=judges)
+
+
 class RunError(_Wire, frozen=True, kw_only=True):
     code: str | UnsetType = UNSET
     message: str | UnsetType = UNSET
@@ -100,8 +122,9 @@ class RunRow(_Wire, frozen=True, kw_only=True):
     counts: CaseCounts | None
     total: int | None
     suite_total: int | UnsetType = UNSET  # tasks of the suite, if the run has only a part of them
-    cost_usd: float | None
+    cost_usd: float | None  # of the outputs and of their judges, if all of it is known
     cost_text: str | UnsetType = UNSET
+    cost_parts: CostTexts | UnsetType = UNSET
     baseline_run_id: str | UnsetType = UNSET
     regressions: int | UnsetType | None = UNSET
     error: RunError | UnsetType = UNSET
@@ -154,7 +177,7 @@ class RunRows:
             members |= {"erased_at": run.erased, "erased_by": run.erased_by or UNSET}
         if "baselineRunId" in metadata and run.kind == EVAL:
             members["regressions"] = await self._regressions_of(run)
-        cost = statistics.cost if statistics else None
+        cost = statistics.whole_cost if statistics else None
         facts = run.facts
         return RunRow(
             run_id=run.id,
@@ -172,6 +195,7 @@ class RunRows:
             total=cases_total(run, statistics),
             cost_usd=cost.total_usd if cost else None,
             cost_text=cost.text if cost else UNSET,
+            cost_parts=cost_texts(statistics.parts) if statistics else UNSET,
             **members,
         )
 

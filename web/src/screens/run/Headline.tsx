@@ -1,6 +1,6 @@
 import type { Overview } from "~/api/cases";
 import { reportSource } from "~/api/client";
-import { Chip, NotMeasured } from "~/ui/display";
+import { Chip, costOf, NotMeasured } from "~/ui/display";
 import { count, plural } from "~/ui/format";
 
 import { barText, countsText, isClose, nounOf, unmeasuredCount, verdictOf } from "./words";
@@ -124,19 +124,19 @@ function HeadlineNumber({ label, children, note }: { label: string; children: Re
   );
 }
 
-function CostNumber({ overview: { cost, costParts = {} } }: { overview: Overview }) {
-  const parts = [costParts.system && `system ${costParts.system}`, costParts.judges && `judges ${costParts.judges}`].filter(Boolean);
-  if (cost === null && parts.length === 0) {
+function CostNumber({ overview: { cost, run } }: { overview: Overview }) {
+  const parts = costOf(run.costParts);
+  if (cost === null && parts === "") {
     return (
       <HeadlineNumber label="Cost">
         <span title="Nothing that has a cost was asked.">none</span>
       </HeadlineNumber>
     );
   }
-  const note = [cost?.unknown && "some costs are not known", parts.length > 0 && cost !== null && `this run spent ${cost.text}`].filter(Boolean).join(", ");
+  const note = [cost?.unknown && "some costs are not known", parts !== "" && cost !== null && `this run spent ${cost.text}`].filter(Boolean).join(", ");
   return (
     <HeadlineNumber label="Cost" note={note}>
-      {parts.join(" + ") || cost?.text}
+      {parts || cost?.text}
     </HeadlineNumber>
   );
 }

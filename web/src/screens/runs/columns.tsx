@@ -1,7 +1,7 @@
 /** The columns of the list, for the screen and for its export. */
 import { type CaseCounts, type Kind, type RunRow } from "~/api/runs";
 import { formatAddress } from "~/state/address";
-import { Chip, type Column, type ExportColumn, format, Interval, isLive, Missing, NotMeasured, Progress, StatusChip, Tag, VisibleText } from "~/ui";
+import { Chip, type Column, costOf, type ExportColumn, format, Interval, isLive, Missing, NotMeasured, Progress, StatusChip, Tag, VisibleText } from "~/ui";
 
 export const KIND_NAMES: Record<Kind, string> = {
   evaluation: "Evaluation",
@@ -118,6 +118,17 @@ function Regressions({ run }: { run: RunRow }) {
   return <span className="runs-worse" title="Tasks that passed in the baseline and do not pass here">{`▼ ${run.regressions}`}</span>;
 }
 
+/** The whole cost, and what of it the judges have. */
+function CostCell({ run: { costText, costParts } }: { run: RunRow }) {
+  if (!costText) return <Missing />;
+  return (
+    <div className="runs-two" title={costOf(costParts) || costText}>
+      <span className="truncate">{costText}</span>
+      {costParts?.judges && <span className="faint truncate">{costParts.system ? `judges ${costParts.judges}` : "judges alone"}</span>}
+    </div>
+  );
+}
+
 function TwoLines({ first, second }: { first: string; second: string }) {
   return (
     <div className="runs-two" title={`${first} ${second}`.trim()}>
@@ -162,7 +173,7 @@ export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
       from: 1_090,
       cell: (run) => <Regressions run={run} />,
     },
-    { id: "cost", header: "Spent", title: "What the run spent: on its agent and on its judges", width: "92px", align: "end", sort: "cost", from: 920, cell: (run) => <span className={run.costText ? "" : "faint"} title={run.costText}>{run.costText ?? format.MISSING}</span> },
+    { id: "cost", header: "Cost", title: "What the outputs and their judges cost", width: "108px", align: "end", sort: "cost", from: 920, cell: (run) => <CostCell run={run} /> },
     { id: "duration", header: "Duration", width: "80px", align: "end", sort: "duration", from: 1_010, cell: (run) => <span className={run.durationMs === null ? "faint" : ""}>{format.duration(run.durationMs)}</span> },
     {
       id: "tags",
@@ -204,6 +215,7 @@ export const EXPORT_COLUMNS: ExportColumn<RunRow>[] = [
   { name: "total", value: (run) => run.total },
   { name: "regressions", value: (run) => run.regressions },
   { name: "cost usd", value: (run) => run.costUsd },
+  { name: "cost of judges", value: (run) => run.costParts?.judges },
   { name: "duration ms", value: (run) => run.durationMs },
   { name: "tags", value: (run) => (run.tags ?? []).join(" ") || null },
   { name: "commit", value: (run) => run.commit?.id },
@@ -232,7 +244,7 @@ export function CompactRun({ run, amount }: { run: RunRow; amount?: number }) {
         <div className="quiet truncate">{run.kind === "deployment" ? `to ${run.toState ?? "another state"}` : run.verdict ? `last verdict: ${run.verdict}` : "no verdict yet"}</div>
       )}
       <div className="faint truncate">
-        {[amount === undefined ? KIND_NAMES[run.kind] : format.plural(amount, "run"), run.kind === "deployment" ? "" : run.agentId, format.duration(run.durationMs), format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
+        {[amount === undefined ? KIND_NAMES[run.kind] : format.plural(amount, "run"), run.kind === "deployment" ? "" : run.agentId, run.costText, format.duration(run.durationMs), format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
       </div>
     </div>
   );

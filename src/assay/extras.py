@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from assay.errors import MissingExtra
 
-DISTRIBUTION = "openassay"  # on a package registry; the import and the command are `assay`
+DISTRIBUTION = "openassay"  # the name for pip; the import and the command are `assay`
 
 EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.toml, and the module of each
     "agents": {"aiohttp": "aiohttp", "mcp": "mcp"},

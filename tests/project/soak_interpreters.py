@@ -34,8 +34,8 @@ def interpreter(version):
     pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for one in [*given, *pyenv, *([Path(found)] if found else [])]:
         code = "import sys; print('%d.%d' % sys.version_info[:2])"
-        said = subprocess.run([one, "-c", code], capture_output=True, text=True, check=False)
-        if said.returncode == 0 and said.stdout.strip() == version:
+        done = subprocess.run([one, "-c", code], capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout.strip() == version:
             return one
     return None
 
@@ -63,6 +63,9 @@ def installed(version, wheel, tmp_path_factory):
 
     def install(extras, *options):
         place = home / (extras.replace(",", "-")[:40] or "base")
+        environ = {"PATH": f"{place / 'bin'}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+        if place.exists():
+            return place / "bin", environ
         run_plain([uv.find_uv_bin(), "venv", "--quiet", "--python", base, place])
         asked = f"openassay[{extras}] @ {wheel.as_uri()}" if extras else str(wheel)
         run_plain(
@@ -77,11 +80,10 @@ def installed(version, wheel, tmp_path_factory):
                 asked,
             ]
         )
-        environ = {"PATH": f"{place / 'bin'}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
         return place / "bin", environ
 
-    said = run_plain([base, "-c", "import sys; print(sys.version)"])
-    sys.stdout.write(f"\n{base}: {said}\n")
+    full = run_plain([base, "-c", "import sys; print(sys.version)"])
+    sys.stdout.write(f"\n{base}: {full}\n")
     return install
 
 
@@ -96,10 +98,10 @@ def run_plain(command, **options):
 def test_the_import_and_the_help_need_no_extra_and_warn_of_nothing(installed, tmp_path):
     programs, environ = installed("")
     code = "import assay; [getattr(assay, name) for name in assay.__all__]; print(assay.__file__)"
-    said = run_plain([programs / "python", "-W", "error", "-c", code], env=environ, cwd=tmp_path)
-    assert said.startswith(str(programs.parent))
+    place = run_plain([programs / "python", "-W", "error", "-c", code], env=environ, cwd=tmp_path)
+    assert place.startswith(str(programs.parent))
     assert "evaluate" in run_plain([programs / "assay", "--help"], env=environ, cwd=tmp_path)
-    assert (Path(said).parent / "py.typed").exists()
+    assert (Path(place).parent / "py.typed").exists()
 
 
 def test_init_try_and_the_first_run(installed, tmp_path):
@@ -118,6 +120,14 @@ def test_init_try_and_the_first_run(installed, tmp_path):
 def test_the_examples_of_the_readme(installed, tmp_path):
     programs, environ = installed("compare,store")
     run_blocks(ROOT / "README.md", tmp_path, environ, programs / "python")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda one: one.stem)
+def test_a_tutorial_needs_no_other_extras_than_it_names(page, installed, tmp_path):
+    programs, environ = installed(
+        re.search(r"pip install 'openassay\[([\w,]+)\]'", page.read_text("utf-8"))[1]
+    )
+    run_blocks(page, tmp_path, environ, programs / "python")
 
 
 NO_WHEEL = {"3.14": {"similarity"}}  # a package of these extras has to be compiled: docs/requirements.md

@@ -16,7 +16,7 @@ from assay.conform import check, http_client
 from assay.conform.catalog import all_checks
 from assay.conform.check import Host, Keys, NotTried
 from assay.conform.http_client import HttpClient
-from assay.conform.run import PATIENCE, Unreachable, chosen, clean_up, run_checks
+from assay.conform.run import LANES, PATIENCE, Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
 from support.waiting import PATIENCE as LONG
 
@@ -145,8 +145,9 @@ def test_a_host_that_stops_to_answer_is_given_up():
         with pytest.raises(Unreachable) as found:
             run_checks(Host(HttpClient(address, timeout=0.1, rate=10_000), Keys("key")), checks)
         results = [one.result for one in found.value.outcomes]
-        assert results == ["failed"] * PATIENCE + ["not_tried"] * (len(checks) - PATIENCE)
-        assert len(asked) == 1 + PATIENCE
+        assert {*results} == {"failed", "not_tried"}
+        assert PATIENCE <= results.count("failed") < PATIENCE + LANES
+        assert 1 + PATIENCE <= len(asked) < 1 + PATIENCE + LANES
 
 
 def test_nobody_there_is_unreachable():
@@ -194,7 +195,7 @@ def test_no_request_is_sent_after_the_end_of_a_run():
         one = all_checks()[0]._replace(run=many)
         host = Host(HttpClient(address, rate=10_000), Keys("key"))
         (outcome,) = run_checks(host, [one], longest=0.3)
-        assert outcome[1:] == ("not_tried", "the run took more than 0.3 seconds")
+        assert outcome[1:3] == ("not_tried", "the run took more than 0.3 seconds")
         assert len(asked) < 10
 
 
@@ -218,7 +219,7 @@ def test_a_log_without_an_end_ends_the_run(monkeypatch):
     with raw_host(endless_log) as (address, asked):
         checks = chosen(all_checks(), ["openwop.events"])
         outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key"), agent="a"), checks)
-        assert {one[1:] for one in outcomes} == {("not_tried", "the host sent more than 1048576 bytes")}
+        assert {one[1:3] for one in outcomes} == {("not_tried", "the host sent more than 1048576 bytes")}
         assert len(asked) < 2**20 / 2**16 + 10
 
 

@@ -180,11 +180,14 @@ def _tag(outcome: GateOutcome, case: CaseOutcome, newly_failing: Container[str])
     return "error" if case.id in newly_failing else "skipped"
 
 
-def junit_case(group: str, name: str, tag: str, message: str, output: str = "") -> str:
+def junit_case(
+    group: str, name: str, tag: str, message: str, output: str = "", seconds: float | None = None
+) -> str:
     """A test case of JUnit. `tag` is failure, error or skipped; without one it passed. `output` is shown with it."""
     inner = f"<{tag} message={_attribute(message)}/>" if tag else ""
     inner += f"<system-out>{escape(_NOT_XML.sub(_UNREADABLE, output))}</system-out>" if output else ""
-    return f'<testcase classname="{group}" name={_attribute(name)}>{inner}</testcase>\n'
+    time = "" if seconds is None else f' time="{seconds:.3f}"'
+    return f'<testcase classname="{group}" name={_attribute(name)}{time}>{inner}</testcase>\n'
 
 
 def _attribute(text: str) -> str:

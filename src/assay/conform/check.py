@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from assay.conform.http_client import Answer, HttpClient
 from assay.conform.json_values import Document, is_object
+from assay.conform.memory import Memory
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,15 +47,20 @@ class Spent(NotTried):
 
 
 class Outcome(NamedTuple):
-    """What came of a check."""
+    """What came of a check, and how long it took."""
 
     check: "Check"
     result: Result
     message: str = ""
+    seconds: float = 0.0
 
 
 class Check(NamedTuple):
-    """A rule that can be seen from outside. `run` raises Failed, NotOffered or NotTried, or returns."""
+    """
+    A rule that can be seen from outside. `run` raises Failed, NotOffered or NotTried, or returns.
+
+    `last`: it is about the answers that all others got, so it runs after them.
+    """
 
     name: str
     reference: str
@@ -61,6 +68,7 @@ class Check(NamedTuple):
     sends: str
     expects: str
     run: "Callable[[Host], None]"
+    last: bool = False
 
 
 class RpcAnswer(NamedTuple):
@@ -93,22 +101,33 @@ class Keys(NamedTuple):
 
 
 class Budget:
-    """What a run may take."""
+    """What a run may take. Threads may share it."""
 
     def __init__(self) -> None:
         self.seconds = self.end = math.inf
         self.received = 0  # bytes
-        self.waited = 0.0  # seconds, for a host that is busy
+        self._waited = 0.0  # seconds, for a host that is busy; those of several threads at a time count once
+        self._waits_until = 0.0
+        self._lock = Lock()
 
     def wait(self, answer: Answer) -> bool:
         """Wait as long as a busy host asks for, at most 5 seconds. False: the run has waited enough."""
         asked = answer.headers.get("retry-after", "")
         seconds = min(5.0, max(0.5, float(asked) if asked.isdecimal() else 1.0))
-        self.waited += seconds
-        if self.waited > PATIENCE:
-            return False
+        with self._lock:
+            now = time.monotonic()
+            until = max(self._waits_until, now + seconds)
+            self._waited += until - max(self._waits_until, now)
+            self._waits_until = until
+            if self._waited > PATIENCE:
+                return False
         time.sleep(seconds)
         return True
+
+    def receive(self, size: int) -> None:
+        """An answer of so many bytes has come."""
+        with self._lock:
+            self.received += size
 
     def check(self) -> None:
         """Spent: nothing is left."""
@@ -139,7 +158,7 @@ class Host:
         self._client, self._rpc, self._others = client, rpc, others
         self._keys, self._key = keys, keys.main
         self._agent, self.suite = agent, suite
-        self._known: dict[str, Any] = {}
+        self._memory = Memory()
         self.made: list[str] = []  # addresses to delete at the end
         self.shows_key = ""  # the request whose answer had the key in it
         self._budget = Budget()
@@ -176,7 +195,7 @@ class Host:
     def _ask(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Answer:
         self._budget.check()
         answer = self._http.send(method, path, data, headers)
-        self._budget.received += len(answer.body)
+        self._budget.receive(len(answer.body))
         return answer
 
     def call(self, method: str, request: Document | bytes, *, key: str | None = None) -> RpcAnswer:
@@ -226,7 +245,7 @@ class Host:
     def _at(self, client: HttpClient) -> "Host":
         """The same host at another address, where nothing is known yet."""
         other = copy(self)
-        other._client, other._known = client, {}
+        other._client, other._memory = client, Memory()
         return other
 
     @property
@@ -261,16 +280,8 @@ class Host:
         return _given(self._agent, "an agent of the host: --agent")
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` returned, or raised, when it was first called under this name."""
-        if name not in self._known:
-            try:
-                self._known[name] = (make(), None)
-            except (Failed, NotOffered, NotTried) as reason:
-                self._known[name] = (None, reason)
-        value, reason = self._known[name]
-        if reason is not None:
-            raise reason
-        return value
+        """What `make` returned, or raised, when it was first called under this name. Others wait for it meanwhile."""
+        return self._memory.once(name, make, (Failed, NotOffered, NotTried))
 
 
 def _given(value: str | None, what: str) -> str:

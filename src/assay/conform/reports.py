@@ -68,6 +68,7 @@ class CheckedRule(msgspec.Struct, frozen=True):
     rule: str
     result: Result
     message: str
+    seconds: float
 
 
 class ConformDocument(msgspec.Struct, frozen=True):
@@ -86,7 +87,14 @@ class ConformDocument(msgspec.Struct, frozen=True):
 def as_json(report: Report) -> bytes:
     """One document with every check."""
     checks = [
-        CheckedRule(one.check.name, one.check.reference, one.check.rule, one.result, one.message[:LONGEST])
+        CheckedRule(
+            one.check.name,
+            one.check.reference,
+            one.check.rule,
+            one.result,
+            one.message[:LONGEST],
+            one.seconds,
+        )
         for one in report.outcomes
     ]
     document = ConformDocument(
@@ -135,7 +143,7 @@ def as_junit(report: Report) -> Iterator[str]:
     for one, tag in zip(report.outcomes, tags, strict=True):
         family = one.check.name.rpartition(".")[0]
         message = f"{WORDS[one.result]}: {one.message[:LONGEST]} ({one.check.reference})"
-        yield junit_case(f"assay.conform.{family}", one.check.name, tag, message)
+        yield junit_case(f"assay.conform.{family}", one.check.name, tag, message, seconds=one.seconds)
     yield "</testsuite>\n</testsuites>\n"
 
 

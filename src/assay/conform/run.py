@@ -1,6 +1,10 @@
-"""Runs checks against a host: one after the other, politely, with an end, and cleans up."""
+"""Runs checks against a host: a few at a time, politely, with an end, and cleans up."""
 
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 from assay.conform.check import Check, Failed, Host, NotOffered, NotTried, Outcome, Spent
 from assay.conform.http_client import Unanswered
@@ -8,6 +12,8 @@ from assay.errors import UsageError
 
 PATIENCE = 3  # unanswered checks one after the other; then the host is given up
 LONGEST = 300.0  # seconds of a whole run
+LANES = 4  # checks at the same time
+TOGETHER = {"openwop.replay": "openwop.fixtures"}  # families in one lane: both count the calls of one tool
 MESSAGE = 1000  # characters: a host may have written a part of it
 
 
@@ -44,36 +50,91 @@ def run_checks(
     longest: float = LONGEST,
 ) -> list[Outcome]:
     """
-    The outcome of every check, in order. What could not be tried is among them.
+    The outcome of every check, in order. What could not be tried is among them. `tell` gets each in this order too.
 
     Unreachable: the host does not answer.
     """
     host.limit(longest)
-    return _run_all(host, checks, tell)
-
-
-def _run_all(host: Host, checks: list[Check], tell: Callable[[Outcome], None] | None) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    silent = 0
     try:
         host.reach()
     except Unanswered as wrong:
         raise Unreachable(str(wrong), [Outcome(one, "not_tried", str(wrong)) for one in checks]) from None
-    for at, check in enumerate(checks):
-        try:
-            outcome, answered = _run(host, check)
-        except Spent as why:
-            outcomes += [Outcome(one, "not_tried", str(why)) for one in checks[at:]]
-            break
-        outcomes.append(outcome)
-        if tell is not None:
-            tell(outcome)
-        silent = 0 if answered else silent + 1
-        if silent == PATIENCE:
-            why = f"the host did not answer {PATIENCE} checks: {outcome.message}"
-            outcomes += [Outcome(one, "not_tried", why) for one in checks[at + 1 :]]
-            raise Unreachable(why, outcomes)
-    return outcomes
+    work = _Work(host, checks, tell)
+    for places in (
+        [at for at, one in enumerate(checks) if not one.last],
+        [at for at, one in enumerate(checks) if one.last],
+    ):
+        lanes = defaultdict[str, list[int]](list)
+        for at in places:
+            lanes[_lane(checks[at])].append(at)
+        work.do(lanes.values())
+    return work.end()
+
+
+def _lane(check: Check) -> str:
+    """The checks of one lane run one after the other, in order: they may use the same things at the host."""
+    family = ".".join(check.name.split(".")[:2])
+    return TOGETHER.get(family, family)
+
+
+class _Work:
+    """The outcomes of checks, of which several run at a time."""
+
+    def __init__(self, host: Host, checks: list[Check], tell: Callable[[Outcome], None] | None) -> None:
+        self._host, self._checks, self._tell = host, checks, tell
+        self._outcomes: list[Outcome | None] = [None] * len(checks)
+        self._told = self._silent = 0
+        self._over = self._gave_up = ""  # why no check begins any more
+        self._lock = Lock()
+
+    def do(self, lanes: Iterable[list[int]]) -> None:
+        """Run the checks at these places."""
+        with ThreadPoolExecutor(LANES) as pool:
+            running = [pool.submit(self._follow, lane) for lane in lanes]
+            try:
+                for one in running:
+                    one.result()
+            except BaseException:
+                self._over = "the run was stopped"
+                self._host.limit(0)  # no request is sent any more, so the others end soon
+                raise
+
+    def end(self) -> list[Outcome]:
+        """
+        Every outcome.
+
+        Unreachable: the host stopped to answer.
+        """
+        rest = self._gave_up or self._over
+        outcomes = [
+            one or Outcome(check, "not_tried", rest)
+            for one, check in zip(self._outcomes, self._checks, strict=True)
+        ]
+        if self._gave_up:
+            raise Unreachable(self._gave_up, outcomes)
+        return outcomes
+
+    def _follow(self, lane: list[int]) -> None:
+        for at in lane:
+            if self._over or self._gave_up:
+                return
+            try:
+                outcome, answered = _run(self._host, self._checks[at])
+            except Spent as why:
+                self._over = self._over or str(why)
+                return
+            with self._lock:
+                self._add(at, outcome, answered=answered)
+
+    def _add(self, at: int, outcome: Outcome, *, answered: bool) -> None:
+        self._outcomes[at] = outcome
+        self._silent = 0 if answered else self._silent + 1
+        if self._silent == PATIENCE:
+            self._gave_up = f"the host did not answer {PATIENCE} checks: {outcome.message}"
+        while self._told < len(self._outcomes) and (one := self._outcomes[self._told]) is not None:
+            self._told += 1
+            if self._tell is not None:
+                self._tell(one)
 
 
 def _run(host: Host, check: Check) -> tuple[Outcome, bool]:
@@ -82,8 +143,11 @@ def _run(host: Host, check: Check) -> tuple[Outcome, bool]:
 
     Spent: the run is over.
     """
+    begun = time.monotonic()
     outcome, answered = _try(host, check)
-    return outcome._replace(message=outcome.message[:MESSAGE]), answered
+    return outcome._replace(
+        message=outcome.message[:MESSAGE], seconds=round(time.monotonic() - begun, 3)
+    ), answered
 
 
 def _try(host: Host, check: Check) -> tuple[Outcome, bool]:

@@ -160,6 +160,7 @@ def test_json_has_every_check_and_the_counts(done):
         ("fep.law.run-counts", "failed"),
         ("fep.rest.foreign-is-unknown", "passed"),
     ]
+    assert all(0 < one["seconds"] < 60 for one in document["checks"])
     assert document["left_behind"] == 0
 
 
@@ -174,6 +175,7 @@ def test_junit_fails_as_the_command_does(done, file, failures, errors):
     assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == failures
     assert len(suite.findall("testcase/error")) == int(suite.get("errors")) == errors
     assert len(suite) == int(suite.get("tests"))
+    assert all(float(one.get("time")) >= 0 for one in suite.findall("testcase")[1:])  # the first is the host
 
 
 def test_a_host_that_does_not_answer_leaves_every_check_untried(done):

@@ -309,7 +309,7 @@ RUN_CHECKS = [
     row("fixtures.live-calls", "6.2", "With fixtures a tool is never called live, except in live-shadow.", "A golden run between two in live-shadow, with a tool that counts its calls.", "One call more in each live run.", _live_calls),
     row("content.canaries", "5", "Content stays out of events about evals, out of scorecards and out of refusals.", "A run with canaries in inputs, expectations, tools, memory, tags and metadata.", "None of them in these reads.", _canaries),
     row("content.refusals", "6.1", "A refusal has places, and no content.", "A suite and a run that are refused, with a canary.", "A body without it.", _canary_in_refusal),
-    row("content.hides-the-key", "2.1", "No answer shows the key.", "Every request of the checks so far.", "Bodies without the key.", _hides_key),
+    row("content.hides-the-key", "2.1", "No answer shows the key.", "Every request of the checks so far.", "Bodies without the key.", _hides_key)._replace(last=True),
     row("replay.copies", "3.7", "A replay of an eval run copies every event.", "A fork in the mode replay.", "The same types, payloads and scorecard; ids and causes of its own.", _replay),
     row("replay.calls-nothing", "3.7", "A replay calls nothing.", "A replay between two runs with a tool that counts its calls.", "No call.", _replay_calls_nothing),
     row("replay.asks-nobody", "3.7", "A replay does not ask the agent again.", "A replay of a run whose agent answers otherwise each time.", "The answer of its source.", _replay_asks_nobody),

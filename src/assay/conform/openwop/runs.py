@@ -106,7 +106,7 @@ def snapshot(host: Host, run: str) -> Document:
 
 def wait_until(host: Host, run: str, reached: Callable[[Document], bool], what: str) -> Document:
     """The first snapshot of which this is true. Failed: the run did not come there in time."""
-    end, pause = time.monotonic() + LONGEST, 0.01
+    end, pause = time.monotonic() + LONGEST, 0.03
     while not reached(found := snapshot(host, run)):
         if time.monotonic() > end:
             raise Failed(f"{run}: not {what} after {LONGEST:g} seconds, but {found.get('status')}")

@@ -151,7 +151,7 @@ class Worker:
             await self._renew()
             reports = await self._provider_reports()
         if me == self.registry.executor_id:
-            self._limits.grant(me, reports, now)
+            self._limits.grant(me, reports, now, self.registry.certain_until)
 
     async def _provider_reports(self) -> dict[str, dict[str, ProviderReport]]:
         workers = await self.registry.others()
@@ -160,6 +160,7 @@ class Worker:
     async def _begin_again(self) -> None:
         """This worker stood still for longer than its lease: others have its units. It goes on as another executor."""
         await run_blocking(self._queue.forgive, self.units.give_up())
+        self._limits.drop()
         executor = await self.registry.register()
         self.units.stop()
         self.units.launch(executor)

@@ -244,10 +244,10 @@ class WorkerRegistry:
         self.lost = False
 
     async def register(self) -> str:
-        executor = f"worker-{secrets.token_hex(8)}"
+        executor, at = f"worker-{secrets.token_hex(8)}", asyncio.get_running_loop().time()
         await self._put(executor, 0, self._record())
         self.executor_id, self._version, self.lost = executor, 1, False
-        self._on_beat()
+        self._on_beat(at)
         await self._set_clock()
         return executor
 
@@ -260,20 +260,30 @@ class WorkerRegistry:
             return await self._beat(self._record(**counts()))
 
     async def _beat(self, record: WorkerRecord) -> bool:
+        at = asyncio.get_running_loop().time()
         try:
             await self._put(self.executor_id, self._version, record)
             self._version += 1
         except Conflict:
+            at = self._beat_at  # when it was written is not known
             found = await self._store.document(TENANT, KIND, self.executor_id)
             self.lost = found is None
             if found is not None:  # a heartbeat whose answer was lost
                 self._version = found.version
-        self._on_beat()
+        self._on_beat(at)
         return not self.lost
+
+    @property
+    def certain_until(self) -> float:
+        """
+        The time of the loop until which this worker knows that no other takes it for dead: half a lease after its
+        last heartbeat. What it begins until then has the other half to end.
+        """
+        return self._beat_at + self.lease / 2
 
     async def confirm(self) -> bool:
         """Whether this worker is a member. After half a lease without a heartbeat it waits for the next one."""
-        while not self.lost and asyncio.get_running_loop().time() - self._beat_at > self.lease / 2:
+        while not self.lost and asyncio.get_running_loop().time() > self.certain_until:
             self._beaten.clear()
             await self._beaten.wait()
         return not self.lost
@@ -317,8 +327,9 @@ class WorkerRegistry:
         if found is not None:
             self.clock.set(found.updated)
 
-    def _on_beat(self) -> None:
-        self._beat_at = asyncio.get_running_loop().time()
+    def _on_beat(self, at: float) -> None:
+        """`at`: before it was written. The others count from when they see it."""
+        self._beat_at = at
         self._beaten.set()
 
     def _record(self, **counts: Any) -> WorkerRecord:

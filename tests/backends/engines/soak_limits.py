@@ -4,6 +4,7 @@ Limits over several workers, for `make soak`: those of a provider, and those of 
 Three real workers on a real PostgreSQL call a provider on this machine. The provider counts requests, and says which worker sent them.
 """
 
+import signal
 import time
 from contextlib import contextmanager
 
@@ -91,6 +92,33 @@ def test_a_provider_has_at_most_its_requests_at_once(zygote, tmp_path, limit):
     print(f"\nlimit {limit}: at most {provider.most_at_once} requests at once")  # noqa: T201
     assert provider.most_at_once <= limit
     assert {sender(one) for one in provider.seen} == {f"worker-{at}" for at in range(3)}
+
+
+def test_a_worker_that_stood_still_does_not_use_the_slots_that_others_have_by_now(zygote, tmp_path):
+    """It goes on when the others have taken it for dead. Its requests have ended long ago, and it has more to send."""
+    limit = 6
+    with workers(zygote, tmp_path, max_concurrency=limit, count=2) as (fleet, provider):
+        submit(fleet, "calls", 90 * limit, "slow:0.2")
+        for _ in range(3):
+            await_requests(provider, 10 * limit)
+            late = fleet.workers[1]
+            late.send_signal(signal.SIGSTOP)
+            while len(fleet.read(lambda store: store.documents("", "worker", limit=10))) > 1:
+                time.sleep(0.05)
+            await_requests(provider, 4 * limit)  # the other one uses all slots
+            late.send_signal(signal.SIGCONT)
+            while len(fleet.read(lambda store: store.documents("", "worker", limit=10))) < 2:
+                time.sleep(0.05)
+        assert set(fleet.wait().values()) == {"completed"}
+    print(f"\nlimit {limit}: at most {provider.most_at_once} requests at once")  # noqa: T201
+    assert provider.most_at_once <= limit
+
+
+def await_requests(provider, many):
+    """Wait until the provider has got so many more."""
+    enough = len(provider.seen) + many
+    while len(provider.seen) < enough:
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("per_minute", [12, 240])

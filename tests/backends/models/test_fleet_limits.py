@@ -19,7 +19,7 @@ def test_the_parts_of_all_workers_sum_to_the_limit(slots, workers):
     assert max(parts) - min(parts) <= 1
 
 
-STEPS = ["look"] * 6 + ["send"] * 3 + ["end", "heartbeat", "hour"]
+STEPS = ["look"] * 6 + ["send"] * 3 + ["end", "heartbeat", "hour", "lost", "again"]
 
 
 class Member:
@@ -30,6 +30,7 @@ class Member:
         gates = Gates()
         self.limits = FleetLimits(gates)
         self.news = self.out = 0
+        self.certain_until = math.inf
         gates.share(self._count)
         self.gate = AdaptiveLimiter(ceiling)
         gates.add("p", self.gate)
@@ -52,7 +53,33 @@ class Member:
             self.out -= 1
 
     def publish(self):
-        self.documents[self.id] = self.limits.report()
+        if self.member:
+            self.documents[self.id] = self.limits.report()
+
+    @property
+    def member(self):
+        return self.certain_until == math.inf
+
+    def lose(self):
+        """It stood still for a lease. What it sent has ended, and the others do not count it any more; it does not know."""
+        self.certain_until = -math.inf
+        self.gate.renew(self.certain_until)
+        self.end(self.out)
+        self.documents.pop(self.id, None)
+
+    def do(self, step):
+        """True if what it had begun has no effect any more, because it has another id."""
+        if step == "again" and not self.member:
+            self.begin_again()
+            return True
+        {"end": lambda: self.end(1), "heartbeat": self.publish, "lost": self.lose}.get(step, int)()
+        return False
+
+    def begin_again(self):
+        """It has seen that it was taken for dead."""
+        self.limits.drop()
+        self.id, self.certain_until = f"{self.id}'", math.inf
+        self.documents[self.id] = {}
 
     def exchange(self, seconds=0.0):
         """A look at the reports. It yields wherever another worker may read or write."""
@@ -64,7 +91,7 @@ class Member:
             yield
             reports = dict(self.documents)
             yield
-        self.limits.grant(self.id, reports, seconds)
+        self.limits.grant(self.id, reports, seconds, self.certain_until)
 
 
 def fleet(count, ceiling):
@@ -100,8 +127,9 @@ async def test_a_limit_is_divided_and_returned():
 @settings(max_examples=30)
 def test_the_sum_of_all_workers_never_exceeds_the_limit(slots, steps):
     """
-    Law: in whatever order workers read, publish, send, end and join, no more requests are in flight than the limit, and
-    no more rate is in use. When they are left alone, they share all of it.
+    Law: in whatever order workers read, publish, send, end and join, stand still, are taken for dead and begin again, no
+    more requests are in flight than the limit, and no more rate is in use. When they are left alone, they share all of
+    it.
     """
 
     asyncio.run(_any_order(slots, steps))
@@ -118,15 +146,17 @@ async def _any_order(slots, steps):
             looks[at] = look if next(look, 1) is None else None
         elif step == "send":
             await member.send()
-        elif step == "end":
-            member.end(1)
-        elif step == "heartbeat":
-            member.publish()
-        else:
+        elif step == "hour":
             hour += ROTATION
+        elif member.do(step):
+            looks.pop(at, None)
         assert sum(one.out for one in members.values()) <= slots
-        assert sum(one.gate.slots_in_use for one in members.values()) <= slots
-        assert sum(one.gate.rate_in_use for one in members.values()) <= 30 + 1e-6
+        counted = [one.gate for one in members.values() if one.member]
+        assert sum(gate.slots_in_use for gate in counted) <= slots
+        assert sum(gate.rate_in_use for gate in counted) <= 30 + 1e-6
+    for one in members.values():
+        if not one.member:
+            one.begin_again()
     for one in members.values():
         one.end(one.out)
     exchange({one.id: one for one in members.values()}, hour)
@@ -178,6 +208,28 @@ async def test_a_worker_that_lost_its_membership_sends_nothing():
     for _ in workers["w0"].exchange():
         workers["w0"].documents.pop("w0", None)
     assert workers["w0"].gate.ceiling.slots == 0
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_was_taken_for_dead_sends_nothing_until_it_is_a_member_again():
+    """It stood still, and does not know that the other one has its part by now."""
+    workers = fleet(2, RequestRate(6))
+    alive, late = workers.values()
+    late.lose()
+    exchange({alive.id: alive})
+    for worker in (alive, late):
+        for _ in range(7):
+            await worker.send()
+    assert (alive.out, late.out, late.gate.ceiling.slots) == (6, 0, 3)
+    late.begin_again()
+    assert late.limits.report()["p"].slots == 0  # it has no part until it claims one
+    waiting = asyncio.ensure_future(late.gate.enter(0))
+    exchange(workers)
+    assert (alive.out, waiting.done()) == (6, False)
+    alive.end(6)
+    exchange(workers)
+    await asyncio.wait_for(waiting, 5)
+    assert [one.gate.ceiling.slots for one in workers.values()] == [3, 3]
 
 
 @pytest.mark.parametrize("count", [1, 3, 10])

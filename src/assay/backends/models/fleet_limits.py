@@ -4,6 +4,9 @@ Divides the limits of a provider among all workers. Each worker has a part, and 
 A worker publishes a part before it uses it (`claim`). Then it reads the parts of all workers, and uses its own only if
 their sum is at most the limit (`grant`). A part that shrinks stays published until the requests in flight fit into the
 smaller one. So the sum never exceeds the limit, in whatever order workers read and write.
+
+A part lapses while the other workers still take this one for alive. So one that stood still, or could not write, sends
+nothing until it has read that it is a member.
 """
 
 import asyncio
@@ -130,9 +133,10 @@ class FleetLimits:
         self._shrink()
         return _lasting(self.report()) != _lasting(reports.get(me, {}))
 
-    def grant(self, me: str, reports: Reports, seconds: float) -> None:
+    def grant(self, me: str, reports: Reports, seconds: float, until: float = math.inf) -> None:
         """
         Use the claimed parts that fit into the limits. The reports must have been read after the claim was published.
+        The parts lapse at `until`, a time of the loop.
 
         A worker that is not in the reports has lost its parts.
         """
@@ -141,11 +145,19 @@ class FleetLimits:
             users = _users(me, name, reports)
             times = _send_times(rate, _whole(gates)[1], users.index(me), len(users), seconds)
             _divide(gates, slots, rate, times)
+            for gate in gates:
+                gate.renew(until)
             news = (self._news_of(worker, name, reports[worker][name]) for worker in users if worker != me)
             if (closed := max(news, default=-math.inf)) >= 0:
                 for gate in gates:
                     gate.on_throttle_elsewhere(closed)
         self._seen = {key: many for key, many in self._seen.items() if key[0] in reports}
+
+    def drop(self) -> None:
+        """Give up all parts: this worker was taken for dead, and goes on under another id."""
+        self._parts = {}
+        for gates in self._gates.items().values():
+            _divide(gates, 0, 0.0)
 
     def _granted(
         self, me: str, name: str, gates: list[AdaptiveLimiter], reports: Reports

@@ -77,6 +77,7 @@ class AdaptiveLimiter:
         self._news: Callable[[], None] | None = None
         self._times: SendTimes | None = None  # from `_times_at` on
         self._times_at = 0.0
+        self._until = math.inf  # when its part lapses
         self._used_at = self._loop.time()
 
     def share(self, news: Callable[[], None]) -> None:
@@ -167,6 +168,11 @@ class AdaptiveLimiter:
                 self._next_slot = max(self._next_slot, self._loop.time() + (max(1.0, rate) - 1) / rate)
         self._admit()
 
+    def renew(self, until: float) -> None:
+        """The part holds until this time of the loop. Then nothing is admitted until it is renewed."""
+        self._until = until
+        self._admit()
+
     def _slow_down(self, sent_at: float, until: float) -> None:
         self._closed_until = max(self._closed_until, until)
         if sent_at >= self._slowed_at:
@@ -182,6 +188,8 @@ class AdaptiveLimiter:
             if self._out >= min(int(self.pace.slots), self._ceiling.slots):
                 return
             now = self._loop.time()
+            if now >= self._until:
+                return
             wait, due = spacing(self._next_slot, now, self.pace.rate)
             wait = max(wait, self._closed_until - now)
             if self._times is not None:

@@ -69,7 +69,10 @@ OWN_ROWS = {  # what one framework has, and others do not
         "a run that waits for an approval escalates",
         "the method that runs an agent is the agent",
     ),
-    "google-adk": ("a tool that a person answers escalates",),
+    "google-adk": (
+        "a tool that a person answers escalates",
+        "a tool that a person confirms for some arguments escalates for them",
+    ),
     "strands-agents": ("a run that interrupts escalates", "several agents are refused"),
     "smolagents": (
         "a run that has ended asks no model",

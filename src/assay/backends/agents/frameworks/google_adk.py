@@ -1,6 +1,7 @@
 """Agents and apps of Google's ADK: a plugin of the runner sees model responses, and fixtures answer tools there."""
 
 import asyncio
+import inspect
 from collections.abc import Mapping
 from contextlib import aclosing
 from functools import cache
@@ -157,8 +158,7 @@ class Recording:
             running = self._session.observe(tool.name, tool_args)
             self._running[tool_context.function_call_id] = running
             return None
-
-        if getattr(tool, "_require_confirmation", False) is True:
+        if await _needs_confirmation(tool, tool_args, tool_context):
             self.unconfirmed.append(tool.name)
             tool_context.actions.skip_summarization = True  # the run ends without another call of the model
             return {"result": None}
@@ -179,6 +179,19 @@ class Recording:
     def _end(self, tool_context: Any, answer: Any) -> None:
         if (running := self._running.pop(tool_context.function_call_id, None)) is not None:
             self._session.end(running, answer)
+
+
+async def _needs_confirmation(tool: Any, arguments: JSON, context: Any) -> bool:
+    """Whether a person must confirm this call: the tool says so of every call, or by the arguments."""
+    if (ask := getattr(tool, "check_require_confirmation", None)) is not None:
+        return bool(await ask(arguments, context))
+    wanted = getattr(tool, "_require_confirmation", False)  # of 2.0, which asks inside the tool
+    if not callable(wanted):
+        return bool(wanted)
+    known = inspect.signature(tool.func).parameters
+    given = {name: one for name, one in {**arguments, "tool_context": context}.items() if name in known}
+    answer = wanted(**given)
+    return bool(await answer if inspect.isawaitable(answer) else answer)
 
 
 @cache

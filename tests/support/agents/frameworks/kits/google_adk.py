@@ -33,4 +33,26 @@ async def a_tool_that_a_person_answers_escalates(kit):
         await waits_for_a_person(kit, kit.make(tools=[one]), 'call orders {"customer": 17}', "orders")
 
 
-ROWS = {"a tool that a person answers escalates": a_tool_that_a_person_answers_escalates}
+def many(customer: int) -> bool:
+    return customer > 9
+
+
+async def many_soon(customer: int) -> bool:
+    return many(customer)
+
+
+async def a_tool_that_a_person_confirms_for_some_arguments_escalates_for_them(kit):
+    for condition in (many, many_soon):
+        agent = kit.make(tools=[FunctionTool(orders, require_confirmation=condition)])
+        await waits_for_a_person(kit, agent, 'call orders {"customer": 17}', "orders")
+        fixture = {"tool": "orders", "response": {"state": "lost"}}
+        result = await kit.run(('call orders {"customer": 3}', "lost", [fixture]), agent=agent)
+        assert result.passed, result
+
+
+ROWS = {
+    "a tool that a person answers escalates": a_tool_that_a_person_answers_escalates,
+    "a tool that a person confirms for some arguments escalates for them": (
+        a_tool_that_a_person_confirms_for_some_arguments_escalates_for_them
+    ),
+}

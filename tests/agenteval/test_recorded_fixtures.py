@@ -178,6 +178,8 @@ def test_a_recording_is_read_from_the_log_of_every_store(disk):
         agent = FunctionAgent(act, tools=("a:b", "a:gone"))
         async with eval_host(agent, disk, tools=tools) as hosted:
             run = await hosted.run(suite_of(golden("t", "done"), golden("u", "done")), record=True)
+            for order in (["t", "u"], ["u", "t"]):  # of the suite, whichever ended first
+                assert [*(await recorded_fixtures(hosted.store, run, order)).tasks] == order
             return tools, await recorded_fixtures(hosted.store, run, {"t"})
 
     tools, found = asyncio.run(run())

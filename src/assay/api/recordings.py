@@ -41,7 +41,7 @@ def check_recording(name: str, option: str) -> None:
 
 async def write_recording(store: Store, run: Run, name: str, option: str) -> RecordedFixtures:
     """Write the answers of the tools in the tasks that were measured."""
-    measured = {task.task_id for task in (await report_of(store, run)).tasks if task.score is not None}
+    measured = [task.task_id for task in (await report_of(store, run)).tasks if task.score is not None]
     recorded = await recorded_fixtures(store, run, measured)
     _write(name, recorded.as_yaml(), option)
     return recorded

@@ -1,6 +1,6 @@
 """Fixtures by argument from the tool calls of a run: what `assay run --record` writes (ADR-0173)."""
 
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -32,9 +32,12 @@ class RecordedFixtures(msgspec.Struct, frozen=True):
         return HEAD + as_yaml({MEMBER: {"tasks": tasks}})
 
 
-async def recorded_fixtures(store: Store, run: Run, tasks: Container[str]) -> RecordedFixtures:
-    """The calls of these tasks, which have one trial each. Their arguments and answers have no secrets in the log."""
-    answers: dict[str, dict[str, list[JSON]]] = {}  # by task, then by call, each with its answers in order
+async def recorded_fixtures(store: Store, run: Run, tasks: Iterable[str]) -> RecordedFixtures:
+    """
+    The calls of these tasks, in their order. They have one trial each. Their arguments and answers have no secrets in
+    the log.
+    """
+    answers: dict[str, dict[str, list[JSON]]] = {one: {} for one in tasks}  # by call, each with its answers in order
     left_out: dict[tuple[str, str], None] = {}
     open_calls: dict[tuple[str, str], JSON] = {}
     async for event in _calls(store, run.id):
@@ -44,7 +47,7 @@ async def recorded_fixtures(store: Store, run: Run, tasks: Container[str]) -> Re
             open_calls[key] = {"tool": payload["toolName"], "arguments": payload.get("inputs") or {}}
             continue
         call = open_calls.pop(key, None)
-        if call is None or task not in tasks:
+        if call is None or task not in answers:
             continue
         error: Any = payload.get("error")
         if error is not None and error["code"] not in CODES:
@@ -52,10 +55,11 @@ async def recorded_fixtures(store: Store, run: Run, tasks: Container[str]) -> Re
             continue
         answer = {"error": error} if error is not None else {"response": payload.get("outcome")}
         same = msgspec.json.encode(call, order="sorted").decode()
-        answers.setdefault(task, {}).setdefault(same, []).append(answer)
+        answers[task].setdefault(same, []).append(answer)
     rules = {
         task: [rule for call, given in calls.items() for rule in _rules(call, given)]
         for task, calls in answers.items()
+        if calls
     }
     return RecordedFixtures(rules, tuple(left_out))
 

@@ -300,13 +300,15 @@ def _result_of(row: JSON) -> JSON:
         case["metadata"] = {"tags": tags.split(", ")}
     for name, cell in row.items():
         if name not in COLUMNS and name != MEMBER:
-            _add_member(context, cell_text(name), cell_text(cell) if isinstance(cell, str) else cell)
+            as_json = name.endswith(":json") and name.removesuffix(":json") not in row
+            text = cell_text(cell) if isinstance(cell, str) else cell
+            _add_member(context, cell_text(name), text, as_json=as_json)
     return {"status": "completed", "execution_context": context, "check_results": []}
 
 
-def _add_member(context: JSON, column: str, value: Any) -> None:
+def _add_member(context: JSON, column: str, value: Any, *, as_json: bool) -> None:
     """Add the cell of a user's column where a row of his table has it; under its whole name if that is taken."""
-    if column.endswith(":json") and isinstance(value, str):
+    if as_json and isinstance(value, str):
         column = column.removesuffix(":json")
         with suppress(msgspec.DecodeError, RecursionError):
             value = msgspec.json.decode(value)

@@ -521,7 +521,7 @@ def test_text_for_markdown_stays_text(text):
             "[\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]+", " ", text
         ).split()
     )
-    for frame in ("|a|b|\n|---|---|\n|{}|b|", "{}", "> **x** {}"):
+    for frame in ("| a | b |\n|---|---|\n| {} | b |", "{}", "> **x** {}"):
         tokens = reader.parse(frame.format(plain(text, 1000)))
         cells = [one for one in tokens if one.type == "inline"]
         read = cells[2] if frame.startswith("|") else cells[0] if cells else None

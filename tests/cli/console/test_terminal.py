@@ -222,7 +222,7 @@ def test_results_on_a_terminal_are_escaped_and_in_a_file_as_they_are(folder):
         ("-5", "-5"),
         ("+1.5e-3", "+1.5e-3"),
         ("a=1", "a=1"),
-        ("'=1", "'=1"),
+        ("'=1", "''=1"),
         (-5, "-5"),
         ("", ""),
         ('=HYPERLINK("http://x";"y")', '\'=HYPERLINK("http://x";"y")'),

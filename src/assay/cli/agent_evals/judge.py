@@ -15,7 +15,7 @@ from assay.cli.console.console import count_of, echo_json
 from assay.cli.console.console_table import Page
 from assay.comparison.labels import read_labels
 from assay.errors import EnvironmentFailure, UsageError
-from assay.fep.outputs.result_tables import encode_row, escape_cell
+from assay.fep.outputs.result_tables import encode_row
 from assay.protocol.json_types import JSON
 from assay.results.judge_check import (
     JudgedCases,
@@ -124,7 +124,7 @@ def _write_rows(name: str, rows: Mapping[str, Sequence[JSON]]) -> None:
                 case: JSON = contexts[0]["test_case"]
                 trials = "\n---\n".join(_text(context["output"].get("value")) for context in contexts)
                 cells = (id, _text(case.get("input")), _text(case.get("expected")), trials, "")
-                file.write(encode_row(map(escape_cell, cells)))
+                file.write(encode_row(cells))
     except OSError as wrong:
         raise EnvironmentFailure(f"-o {name}: {wrong.strerror}") from None
 

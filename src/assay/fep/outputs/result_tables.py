@@ -10,13 +10,13 @@ from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.reasons import description_of, number_of, passed_of, reason_of, score_of
 
-_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\n]")
+_FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_ORDINARY = "{[('_"  # a text that begins with one of these, with a letter or with a digit is not a formula
+_ORDINARY = "{[(_"  # a text that begins with one of these, with a letter or with a digit is not a formula
 
 
 def escape_cell(value: object) -> object:
-    """`'=1+1` for `=1+1`; numbers are not changed."""
+    """`'=1+1` for `=1+1`, and `''=1+1` for `'=1+1`: no two texts become one. Numbers are not changed."""
     if not isinstance(value, str) or not _FORMULA.match(value) or _NUMBER.fullmatch(value):
         return value
     return f"'{value}"

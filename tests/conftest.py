@@ -57,6 +57,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.disable()  # until the tests are collected: what makes them stays, and looking through it takes a third of the time
     processes.configure(config)
     config.addinivalue_line("markers", "together(name): all tests of that name run in one process")
     config.addinivalue_line("markers", "new_tab: a test of the page that changes its tab has one of its own")
@@ -81,6 +82,7 @@ def pytest_collection_finish(session):
         an_example()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @settings(max_examples=1, database=None)
@@ -135,7 +137,7 @@ def zygote():
     if forkserver.shared is not None:
         yield forkserver.shared
         return
-    running = Zygote()
+    running = Zygote().ready()
     yield running
     running.close()
 

@@ -80,7 +80,7 @@ class Process:
 
 
 class Zygote:
-    """The one that forks; gone with this process."""
+    """The one that forks; gone with this process. It loads while this process does something else, until `ready`."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="assay-z-", dir="/tmp"))  # a socket's path is short
@@ -89,7 +89,11 @@ class Zygote:
         self._process = subprocess.Popen(
             [sys.executable, "-W", "error", zygote.__file__, self.path, self.slots], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )  # fmt: skip
+
+    def ready(self):
+        """This one, once it can fork."""
         assert self._process.stdout.readline() == b"ready\n"
+        return self
 
     def start(
         self,
@@ -157,5 +161,5 @@ class Zygote:
         return script
 
     def close(self):
-        self._process.communicate()
+        self._process.communicate()  # it ends once it has loaded
         shutil.rmtree(self.folder)

@@ -167,7 +167,8 @@ class ForkedTests:
     """The plugin behind `--processes`."""
 
     def __init__(self, config, number, zygote):
-        self.config, self.number, self.zygote = config, number, zygote
+        self.config, self.number = config, number
+        self.zygote = None if config.option.collectonly else zygote()  # it loads while tests are collected
         self.spent = Counter()  # CPU seconds by file
         self.dearest = Counter()  # CPU seconds by test, where they are asked for
         self.held = {}  # reports of a test that failed, by its index, until it has been run again
@@ -179,21 +180,22 @@ class ForkedTests:
         if self.config.option.collectonly or session.testsfailed or len(session.items) < self.number:
             return None  # as without this plugin
         session.config._tmp_path_factory.getbasetemp()
-        forkserver.shared = self.zygote()
+        forkserver.shared = self.zygote.ready()
         assert threading.active_count() == 1, "a process that has threads cannot fork"
         gc.collect()
         gc.freeze()
         sys.stdout.flush()
-        try:
-            rest = self._run(session, shares(session.items, self.number))
-            while rest:  # each process has ended, and a new one fails at least one test more
-                rest = self._run(session, [rest])
-            self._run_again(session)
-        finally:
-            forkserver.shared.close()
+        rest = self._run(session, shares(session.items, self.number))
+        while rest:  # each process has ended, and a new one fails at least one test more
+            rest = self._run(session, [rest])
+        self._run_again(session)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         return True
+
+    def pytest_unconfigure(self):
+        if self.zygote is not None:
+            self.zygote.close()
 
     def _run(self, session, parts):
         """Run the pieces of each part in a process of its own. Returns the pieces that were not run."""

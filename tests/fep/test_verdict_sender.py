@@ -25,16 +25,18 @@ CHECKS = [
     {"contains": "degrees"},
     {"name": "short", "type": "threshold", "arguments": {"value": 3, "max_value": 2}},
 ]
+PATIENT = verdict_sender.LEASE
 FAST = {"checks": CHECKS, "settle": "0s", "quiet": "1s"}
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Short pauses; batches of few verdicts."""
+    """Short pauses, also until another sender may go on; batches of few verdicts."""
     monkeypatch.setattr(requests, "WAIT", 0.001)
     monkeypatch.setattr(send_verdicts, "BATCH", 4)
     monkeypatch.setattr(verdict_sender, "TICK", 0.05)
     monkeypatch.setattr(verdict_sender, "SOON", 0.05)
+    monkeypatch.setattr(verdict_sender, "LEASE", timedelta(seconds=1))
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,7 @@ def host(database, backends):
     one, other = (f"otlp={backend.url}" for backend in backends)
     projects = {
         "support": FAST | {"to": one},
+        "shared": FAST | {"to": one},
         "ending": FAST | {"to": [one], "window": "1s"},
         "away": FAST | {"to": [one, other]},
         "told": FAST | {"to": one, "headers": {"Authorization": "Basic ${BACKEND_KEY}"}},
@@ -101,13 +104,14 @@ def arrived(backend, traces):
     return events_of(backend, traces)
 
 
-def test_verdicts_go_out_once_while_the_window_is_open(host, backends):
+def test_verdicts_go_out_once_while_the_window_is_open(host, backends, monkeypatch):
+    monkeypatch.setattr(verdict_sender, "LEASE", PATIENT)
     with sending(host), sending(host):  # as two servers: one of them sends
-        traces = post(host, "support", 7)
-        wait_for(host, "support", scored=7)
+        traces = post(host, "shared", 7)
+        wait_for(host, "shared", scored=7)
         found = arrived(backends[0], traces)
-        assert windows(host, "support")[0].is_open
-        more = post(host, "support", 3)
+        assert windows(host, "shared")[0].is_open
+        more = post(host, "shared", 3)
         assert len(arrived(backends[0], more)) == 6
     assert len(found) == 14
     assert {(one["event"], one["span"]) for one in found} == {("gen_ai.evaluation.result", "02" * 8)}
@@ -171,11 +175,10 @@ def lowered(headers):
     return {name.lower(): value for name, value in headers.items()}
 
 
-def test_another_process_goes_on_when_the_sender_has_died(host, backends, monkeypatch):
+def test_another_process_goes_on_when_the_sender_has_died(host, backends):
     with sending(host):
         arrived(backends[0], post(host, "support", 1))
     traces = post(host, "support", 2)  # the dead one still holds its document
-    monkeypatch.setattr(verdict_sender, "LEASE", timedelta(seconds=1))
     with sending(host):
         found = arrived(backends[0], traces)
     assert len(found) == 4

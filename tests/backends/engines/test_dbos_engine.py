@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import text
 
+from assay.backends.engines.dbos import engine
 from assay.backends.engines.dbos.engine import DbosEngine
 from assay.backends.engines.dbos.envelope import Envelope, UnitRefused
 from assay.backends.engines.dbos.unit_queue import QueuedUnit, UnitQueue, UnitStatus, open_unit_engine
@@ -110,6 +111,26 @@ async def until(condition):
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < end, "it did not happen"
         await asyncio.sleep(0.02)
+
+
+def test_a_unit_after_a_pause_is_sent_at_once(bench, monkeypatch):
+    """Results of the run before wait to be deleted meanwhile, at looks that are far apart."""
+    monkeypatch.setattr(engine, "AUDIT", 1000 * PATIENCE)
+    looks, look = [], bench.engine._exchange
+
+    async def counted(**how):
+        await look(**how)
+        looks.append(1)
+
+    monkeypatch.setattr(bench.engine, "_exchange", counted)
+
+    async def conduct():
+        await bench.collect("pause", [b"before"])
+        before = len(looks)
+        await until(lambda: len(looks) > before)  # it rests after this look
+        return await asyncio.wait_for(bench.collect("pause", [b"after"]), PATIENCE)
+
+    assert bench.run(conduct()) == [b"done after"]
 
 
 def test_a_unit_belongs_to_the_span_of_its_run(bench, monkeypatch):

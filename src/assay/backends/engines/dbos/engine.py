@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from assay.backends.engines.dbos.envelope import Envelope, UnitOutcome, UnitRefused
@@ -99,6 +100,7 @@ class DbosEngine:
         finally:
             if order:
                 self._leaving.append((asyncio.get_running_loop().time() + LEAVE, list(order)))
+                self._news.set()
 
     def id_of(self, work: str, unit: bytes) -> str:
         """The id of a unit. Another version of assay has other ids, so it never takes a result for its own."""
@@ -126,9 +128,7 @@ class DbosEngine:
         loop = asyncio.get_running_loop()
         audited = loop.time()
         while True:
-            if not (self._waiting or self._new or self._unwanted or self._done or self._leaving):
-                self._news.clear()
-                await self._news.wait()
+            await self._rest()
             now = loop.time()
             while self._leaving and self._leaving[0][0] <= now:
                 self._done += self._leaving.popleft()[1]
@@ -139,7 +139,15 @@ class DbosEngine:
             except Exception as trouble:  # noqa: BLE001  # the database is away: all of it is tried again
                 log.info("the queue of units is unavailable: %s", type(trouble).__name__)
                 await asyncio.sleep(PAUSE)
-            await asyncio.sleep(TICK if self._waiting else AUDIT / 3 if self._leaving else 0)
+
+    async def _rest(self) -> None:
+        """Wait for something to do. The first unit is sent at once, also while results wait to be deleted."""
+        if self._waiting:
+            await asyncio.sleep(TICK)  # one statement for what comes meanwhile
+        elif not (self._new or self._unwanted or self._done):
+            self._news.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), AUDIT / 3 if self._leaving else None)
 
     async def _exchange(self, *, audits: bool) -> None:
         """Send what is new, and take the results that are there."""

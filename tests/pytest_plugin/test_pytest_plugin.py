@@ -202,6 +202,8 @@ def test_marked_functions_and_the_fixture(pytester, session, capsys):
         ({"cases": "a", "decide_by": "lower_bound", "samples": 10}, "no case can pass"),
         ({"cases": "a", "judge": "m"}, "judge is an argument of suite"),
         ({"suite": "a", "checks": [], "decide_by": "estimate"}, "leave out checks, decide_by"),
+        ({"suite": {"suiteId": "a"}}, "suite: expected the name of a file with a suite, got dict"),
+        ({"suite": "a", "judge": 5}, "judge: expected the name of a model, PROVIDER:MODEL, got int"),
         ({}, "or a file cases.jsonl beside the test"),
     ],
 )

@@ -19,6 +19,11 @@ CHOICES = {
     "check_mode": get_args(CheckMode),
 }
 
+TEXTS = (
+    ("suite", str | Path, "the name of a file with a suite"),
+    ("judge", str, "the name of a model, PROVIDER:MODEL"),
+)
+
 
 RATES = ("min_pass_rate", "success_threshold", "pass_threshold")  # names of one number
 

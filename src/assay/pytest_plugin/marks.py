@@ -1,6 +1,6 @@
 """`@pytest.mark.assay`: reads its arguments, and makes one item of each case or task."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from assay.pytest_plugin.mark_options import (
     CHOICES,
     MAX_SAMPLES,
     RATES,
+    TEXTS,
     MarkOptions,
     claim,
     parametrize_columns,
@@ -74,10 +75,7 @@ def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:
         rate = getattr(options, name)
         if rate is not None and (type(rate) not in (int, float) or not 0 <= rate <= 1):
             problems.append(f"{name}: expected a number from 0 to 1, got {rate!r}")
-    for name, choices in CHOICES.items():
-        value = getattr(options, name)
-        if value is not None and value not in choices:
-            problems.append(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
+    problems += wrong_values(options)
     problems += contradictions(options)
     if not problems and options.suite is None and not options.bar.accepts([True] * samples):
         problems.append(
@@ -90,6 +88,18 @@ def read_options(arguments: Mapping[str, Any], folder: Path) -> MarkOptions:
     if options.cases is None and options.test_cases is None and options.suite is None:
         _use_files_beside(options, folder)
     return options
+
+
+def wrong_values(options: MarkOptions) -> Iterator[str]:
+    """Texts that are none, or not among those that are possible."""
+    for name, choices in CHOICES.items():
+        value = getattr(options, name)
+        if value is not None and value not in choices:
+            yield f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}"
+    for name, kinds, expected in TEXTS:
+        value = getattr(options, name)
+        if value is not None and not isinstance(value, kinds):
+            yield f"{name}: expected {expected}, got {type(value).__name__}"
 
 
 def contradictions(options: MarkOptions) -> list[str]:

@@ -37,7 +37,7 @@ async def recorded_fixtures(store: Store, run: Run, tasks: Iterable[str]) -> Rec
     The calls of these tasks, in their order. They have one trial each. Their arguments and answers have no secrets in
     the log.
     """
-    answers: dict[str, dict[str, list[JSON]]] = {one: {} for one in tasks}  # by call, each with its answers in order
+    answers: dict[str, dict[str, list[JSON]]] = {one: {} for one in tasks}  # of each call, in order
     left_out: dict[tuple[str, str], None] = {}
     open_calls: dict[tuple[str, str], JSON] = {}
     async for event in _calls(store, run.id):

@@ -56,6 +56,61 @@ def test_an_object_that_cannot_run_is_refused_with_what_is_possible():
         agent_from(object(), load({}))
 
 
+class Thing:
+    def __init__(self, task):
+        self.task = task
+
+    def run(self, task):
+        return task
+
+
+class Broken:
+    @property
+    def run(self):
+        raise LookupError("no key")
+
+
+class Streams:
+    async def run(self, task):
+        yield task
+
+    def __call__(self, task):
+        yield task
+
+
+async def streams(task, ctx):
+    yield task
+
+
+YIELDS = (
+    r"^agent: expected a function that returns its answer, got one that yields: collect what it yields, and"
+)
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (Thing, r"^agent: expected a function or an object, got the class Thing: make an object of it"),
+        (
+            Broken(),
+            r"^agent: expected a method run, got LookupError: no key \(.*test_objects\.py:\d+ in Broken\.run\)",
+        ),
+        (streams, YIELDS),
+        (functools.partial(streams, ctx=1), YIELDS),
+        (Streams(), YIELDS),
+        (Streams().run, YIELDS),
+    ],
+    ids=["class", "property", "function", "partial", "object", "method"],
+)
+def test_what_would_fail_with_every_task_is_refused_before_the_first(thing, message):
+    with pytest.raises(Refusal, match=message):
+        agent_from(thing, load({}))
+
+
+async def test_a_class_that_is_only_called_is_a_function():
+    assert (await answer_of(str, 17)).result == "17"
+
+
 async def test_a_cost_limit_is_refused_for_an_object_that_reports_no_usage():
     thing = object_with("run")
     with pytest.raises(Refusal, match=r"max_cost: a cost limit needs the usage of models"):
@@ -263,6 +318,10 @@ async def test_a_factory_with_defaults_says_so_with_its_type_of_return(toy):
     ("make", "message"),
     [
         (lambda: 1, "takes no task and made int: expected a function of the task"),
+        (
+            lambda: Thing("x"),
+            r"made .*Thing: .* that makes an agent of a framework .*; give any other object itself",
+        ),
         (lambda: 1 / 0, "expected it to make an agent, got ZeroDivisionError"),
     ],
 )

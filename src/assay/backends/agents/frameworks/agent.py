@@ -23,10 +23,16 @@ STALE = 32  # connections of earlier event loops that the client of a model may 
 KEPT = (
     "assay.framework"  # of the state of a trial: its agent, and what the framework keeps of the conversation
 )
+GENERATORS = inspect.isgeneratorfunction, inspect.isasyncgenfunction
 METHODS = ("arun", "run", "ainvoke", "invoke")  # of an object that cannot be called, in this order
 EXPECTED = (
     "expected a function of the task, an agent of a framework that assay knows (docs/frameworks.md), a function without"
     f" parameters that makes one, or an object that can be called or has a method {', '.join(METHODS)}"
+)
+
+EXPECTED_OF_FACTORY = (
+    "expected a function of the task, or one without parameters that makes an agent of a framework that assay knows"
+    " (docs/frameworks.md); give any other object itself"
 )
 
 
@@ -209,7 +215,7 @@ def agent_of(card: AgentCard, value: Any, path: str, *, seconds: float | None = 
         made = _make(value, path)
         subject = subject_of(made)
         if subject is None:
-            raise UsageError(f"{path} takes no task and made {_kind(made)}: {EXPECTED}")
+            raise UsageError(f"{path} takes no task and made {_kind(made)}: {EXPECTED_OF_FACTORY}")
     if subject is None:
         if isinstance(value, type) and (adapter := adapter_of(value)) is not None:
             raise UsageError(
@@ -231,12 +237,23 @@ def agent_of(card: AgentCard, value: Any, path: str, *, seconds: float | None = 
 def _plain_agent(card: AgentCard, value: Any, path: str, seconds: float | None) -> CallableAgent:
     """A function or another object that can be called, else an object with one of the METHODS."""
     agent = CallableAgent
+    if isinstance(value, type) and any(
+        name in vars(base) for base in value.__mro__ for name in ("__call__", *METHODS)
+    ):
+        raise UsageError(
+            f"{path}: expected a function or an object, got the class {value.__qualname__}: make an object of it"
+        )
     if not callable(value):
-        method = next((name for name in METHODS if callable(getattr(value, name, None))), None)
+        method = next((found for name in METHODS if callable(found := _member(value, name, path))), None)
         if method is None:
             raise NotAnAgent(f"{path} is {_kind(value)}: {EXPECTED}")
-        value, agent = getattr(value, method), ObjectAgent
+        value, agent = method, ObjectAgent
         card = replace(card, kind="object")
+    if any(test(one) for test in GENERATORS for one in (value, getattr(value, "__call__", None))):  # noqa: B004
+        raise UsageError(
+            f"{path}: expected a function that returns its answer, got one that yields: collect what it yields, and"
+            " return that"
+        )
     takes = takes_context(value, path)
     return agent(
         replace(card, takes_tools=takes, takes_memory=takes, takes_turns=takes),
@@ -244,6 +261,13 @@ def _plain_agent(card: AgentCard, value: Any, path: str, seconds: float | None) 
         seconds=seconds,
         path=path,
     )
+
+
+def _member(value: Any, name: str, path: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception as surprise:  # a property is foreign code
+        raise UsageError(f"{path}: expected a method {name}, got {exception_text(surprise)}") from surprise
 
 
 def _makes_agents(value: Any) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import assay
 from assay.comparison.case_reasons import reason_line
 from assay.errors import UsageError
+from assay.fep.outputs.arrow_columns import column_of
 from assay.fep.outputs.result_tables import COLUMNS
 from assay.fep.outputs.sinks import sink_for
 from assay.fep.outputs.table_layout import PLAIN
@@ -288,6 +290,45 @@ def test_a_table_without_results_has_its_header(tmp_path):
     parquet = import_module("pyarrow.parquet")
     write(tmp_path / "r.parquet", [])
     assert parquet.read_table(tmp_path / "r.parquet").column_names == list(COLUMNS)
+
+
+CELLS = {
+    str: st.text(st.characters(codec="utf-8")),
+    int: st.integers(-(1 << 63), (1 << 63) - 1),
+    float: st.floats(),
+    bool: st.booleans(),
+}
+
+
+@given(
+    st.sampled_from(list(CELLS)).flatmap(
+        lambda kind: st.tuples(st.just(kind), st.lists(st.none() | CELLS[kind]))
+    )
+)
+def test_a_column_is_what_arrow_makes_of_its_cells(column):
+    kind, cells = column
+    arrow = import_module("pyarrow")
+    types = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    made = column_of(arrow, cells, kind)
+    made.validate(full=True)
+    assert made.equals(arrow.array(cells, types[kind])) or repr(made.to_pylist()) == repr(cells)  # nan
+
+
+def test_a_parquet_file_is_written_without_pandas(zygote, tmp_path):
+    """It takes half a second to load, and is not needed."""
+    (tmp_path / "seen.py").write_text(
+        "import sys\nfrom assay.cli.main import app\n"
+        "def main():\n    app(sys.argv[1:], standalone_mode=False)\n    print('pandas' in sys.modules)\n"
+    )
+    (tmp_path / "c.jsonl").write_text('{"test_case": {"id": "a", "input": "x"}, "output": {"value": "y"}}\n')
+    (tmp_path / "checks.yaml").write_text("[{contains: y}]")
+    arguments = ("evaluate", "--contexts", "c.jsonl", "--checks", "checks.yaml", "-o", "r.parquet")
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    process = zygote.start(*arguments, folder=tmp_path, target="seen:main", environ=environ)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.split()[-1] == "False"
+    assert import_module("pyarrow.parquet").read_table(tmp_path / "r.parquet").num_rows == 1
 
 
 @pytest.mark.parametrize("name", ["none/r.xlsx", "none/r.parquet", "none/r.csv"])

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import require
+from assay.fep.outputs.arrow_columns import column_of
 from assay.fep.outputs.csv_rows import RESULTS, VERDICTS, Rows, row_writer
 from assay.fep.outputs.output_file import OutputFile
 from assay.fep.outputs.result_tables import (
@@ -271,8 +272,8 @@ class ParquetSink:
 
     def _group(self, columns: Sequence[Sequence[Any]]) -> Any:
         arrays = [
-            self._arrow.array([_typed(cell, kind) for cell in cells], type=type)
-            for cells, kind, type in zip(columns, self._kinds, self._schema.types, strict=True)
+            column_of(self._arrow, [_typed(cell, kind) for cell in cells], kind)
+            for cells, kind in zip(columns, self._kinds, strict=True)
         ]
         return self._arrow.Table.from_arrays(arrays, schema=self._schema)
 

@@ -2,10 +2,12 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+TOGETHER = pytest.mark.together("refusals")  # in one process, which reads the source once
 ROOT = Path(__file__).parents[2]
 EMPTY = re.compile(
     r"\b(cannot|can't|illegal|unable|failed to|please|oops|sorry)\b|\binvalid\b(?! character)", re.IGNORECASE
@@ -41,8 +43,13 @@ def test_a_refusal_of_the_command_says_what_was_wanted(command, errors):
     assert SHAPE.search(" ".join(lines)), lines
 
 
+@cache
 def texts():
     """The texts of all refusals in the source: (file:line, text). One that only passes a text on has none of its own."""
+    return list(_texts())
+
+
+def _texts():
     for file in sorted((ROOT / "src/assay").rglob("*.py")):
         for call in ast.walk(ast.parse(file.read_text("utf-8"))):
             name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
@@ -54,12 +61,13 @@ def texts():
                     yield f"{file.relative_to(ROOT)}:{call.lineno}", text
 
 
+@TOGETHER
 def test_every_refusal_has_one_of_the_shapes():
-    found = list(texts())
-    assert len(found) > 400
-    assert [f"{place}: {text}" for place, text in found if not SHAPE.search(text)] == []
+    assert len(texts()) > 400
+    assert [f"{place}: {text}" for place, text in texts() if not SHAPE.search(text)] == []
 
 
+@TOGETHER
 @pytest.mark.parametrize("words", [EMPTY, GONE], ids=["words that say nothing", "verbs that are gone"])
 def test_no_refusal_has(words):
     """A word such as `invalid` says neither what was wanted nor what came."""

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from assay.agenteval import kind as agenteval_kind
+from assay.agenteval.kind import perform_trial
 from assay.agenteval.planning.request import EvalLimits
 from assay.agenteval.planning.run_header import read_request
 from assay.agenteval.results.scorecard import Scorecard, summary_of
-from assay.agenteval.trial import perform
 from assay.agents.invocation import invoke
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
@@ -937,5 +937,5 @@ async def test_no_trial_begins_after_the_alarm_of_another_whatever_the_clock_of_
     start = datetime(2026, 1, 1, tzinfo=UTC)
     clock = SimpleNamespace(now=lambda: start + timedelta(seconds=0.999))  # a millisecond remains, for ever
     budget, trials = TimeBudget(clock, start, 1.0), [HangingTrial(), HangingTrial()]
-    assert [await perform(one, set(), bool, budget) for one in trials] == ["stopped", "not begun"]
+    assert [await perform_trial(one, set(), bool, budget) for one in trials] == ["stopped", "not begun"]
     assert [one.began for one in trials] == [True, False]

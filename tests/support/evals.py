@@ -13,7 +13,7 @@ from assay.agenteval.suites.suite import read_own_suite
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
-from assay.ports import CompletionRequest, Services
+from assay.ports import BatchBudget, CompletionRequest, Services
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import CONTENT, decode_event, envelope
 from assay.runs.copy import CopySpec, branch, everything, replay
@@ -113,9 +113,12 @@ class EvalHost:
         concurrency=8,
         registry=STANDARD,
         policy=None,
+        batch=False,
     ):
+        """`batch`: the judges wait, as those of `--batch`."""
         self.store = store
-        services = Services(providers=Judges(judge) if judge is not None else None)
+        providers = Judges(judge) if judge is not None else None
+        services = Services(providers=providers, batch_budget=BatchBudget() if batch else None)
         self.dependencies = EvalDependencies(
             agents=AgentTable(agent),
             registry=registry,

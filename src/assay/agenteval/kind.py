@@ -18,7 +18,7 @@ from assay.agenteval.scoring.safety_records import MODE, read_records
 from assay.agenteval.scoring.scoring import judge_arguments
 from assay.agenteval.scoring.task_checks import plan_checks
 from assay.agenteval.state import EvalState
-from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialRunner, TrialUnit, perform
+from assay.agenteval.trial import NamedTask, TrialEnvironment, TrialResult, TrialRunner, TrialUnit
 from assay.agents.registered import TenantAgents
 from assay.checks.registry import Registry
 from assay.concurrency.event_loop import IdleKeys
@@ -33,6 +33,7 @@ from assay.protocol.event_record import PendingEvent, decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.json_types import JSON
 from assay.protocol.suite_extension import ExtendedTask
+from assay.runs.agent_answers import AgentAnswers, answers_of
 from assay.runs.run_options import TimeBudget
 from assay.traces.span_receiver import SpanReceiver
 from assay.traces.trace_case import Price
@@ -131,8 +132,13 @@ class AgentEvalKind:
             dependencies.services.clock,
             self._time_budget(run, request),
             dependencies.limits,
+            await answers_of(store, run, keeps=self._keeps_answers),
             dependencies.services.batch_budget,
         )
+
+    @property
+    def _keeps_answers(self) -> bool:
+        return self._dependencies.services.batch_budget is not None
 
     def _time_budget(self, run: Run | None, request: EvalHeader) -> TimeBudget:
         dependencies = self._dependencies
@@ -174,7 +180,9 @@ class AgentEvalKind:
         if budget.remaining_seconds:
             self._dependencies.progress.start_trial(trial_unit.run, runner.task_id, trial_unit.trial)
         with telemetry.span("unit", {"assay.run.id": trial_unit.run, "assay.trial": trial_unit.trial}):
-            return _pack(await perform(runner, running, lambda: trial_unit.run in self._stopping, budget))
+            return _pack(
+                await perform_trial(runner, running, lambda: trial_unit.run in self._stopping, budget)
+            )
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)
@@ -235,6 +243,7 @@ class AgentEvalKind:
             request=request,
             agent=overrides_of(agent, request.configurable),
             time_budget=self._time_budget(known, request),
+            answers=AgentAnswers(self._store, run, known.tenant if known else "", keeps=self._keeps_answers),
             plan=Plan(None, dependencies.registry.with_checks([ExpectedToolCalls]), dependencies.services),
             services=dependencies.services,
             tools=dependencies.tools if dependencies.pack_tools or not request.tenant_agent else None,
@@ -255,3 +264,43 @@ class AgentEvalKind:
         if request.checks is None or dependencies.checks is not None:
             return dependencies.checks
         return plan_checks(request.checks, dependencies.registry, dependencies.services)
+
+
+async def perform_trial(
+    runner: TrialRunner,
+    running: set[asyncio.Task[Any]],
+    stopping: Callable[[], bool],
+    budget: TimeBudget,
+) -> TrialResult:
+    """
+    Run a trial to its end. It is cancelled with the run (`stopping()`), or when the time of the run is up.
+
+    It does not begin after that, as after a long wait in a queue of units.
+    """
+    remaining_seconds = budget.remaining_seconds
+    if not remaining_seconds:
+        return runner.result("not begun")
+    task = asyncio.current_task()
+    assert task is not None
+    before, late = task.cancelling(), False
+
+    def cancel_trial() -> None:
+        nonlocal late
+        budget.end()
+        late = task.cancel()
+
+    alarm = asyncio.get_running_loop().call_later(remaining_seconds, cancel_trial)
+    running.add(task)
+    cut_short: Literal["stopped"] | None = None
+    try:
+        await runner.run()
+    except asyncio.CancelledError:
+        if not late and not stopping():
+            raise
+        cut_short = "stopped"
+    finally:
+        alarm.cancel()
+        running.discard(task)
+    while task.cancelling() > before:
+        task.uncancel()  # the trial was cancelled, and not who asked for its result
+    return runner.result(cut_short)

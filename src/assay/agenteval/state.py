@@ -22,13 +22,25 @@ from assay.agenteval.trial_events import task_node, trial_events, trial_row
 from assay.cases.fold import CHECKS, CaseFold
 from assay.concurrency.threads import off_loop
 from assay.errors import BudgetExceeded, EnvironmentFailure, Refusal
-from assay.ports import CaseBlock, Clock, Event, EvidenceChunk, Run, RunFacts, RunStatus, Store
+from assay.ports import (
+    CaseBlock,
+    Clock,
+    DeleteDocument,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    Run,
+    RunFacts,
+    RunStatus,
+    Store,
+)
 from assay.ports.batches import BatchBudget
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.agents import Usage, UsageStep
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
+from assay.runs.agent_answers import AgentAnswers
 from assay.runs.run_options import CostBudget, TimeBudget
 from assay.runs.run_statistics import STATISTICS, RunStatistics, statistics_metadata
 
@@ -50,12 +62,14 @@ class EvalState:
         clock: Clock,
         time_budget: TimeBudget,
         host: EvalLimits,
+        answers: AgentAnswers,
         batches: BatchBudget | None = None,
     ) -> None:
         self._run, self._scorecard, self._clock = run, scorecard, clock
         self._kinds, self._order, self._statistics = kinds, list(kinds), RunStatistics()
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
-        self._batches = batches
+        self._answers, self._batches = answers, batches
+        self._repeated: float = run.metadata.get(REPEATED_COST, 0.0)
         self._budget = CostBudget(run.metadata.get(MAX_COST))  # of this run; `_ceiling` is the host's
         self._trials: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
         self._table = CaseFold(run.metadata.get(CHECKS, ()))
@@ -86,11 +100,12 @@ class EvalState:
                 if not scorecard.has_trial(self._order[at], trial):
                     if self._budget.exhausted:
                         return
-                    yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
+                    number = at * request.trials + trial
+                    yield _pack(TrialUnit(self._run.id, number, trial, line, self._answers.key(number)))
 
     def _restore_spending(self) -> None:
         """What is recorded, and what was spent before a resumption; `outcome` adds what ends from now on."""
-        self._budget.spent = self._scorecard.cost + self._run.metadata.get(REPEATED_COST, 0.0)
+        self._budget.spent = self._scorecard.cost + self._repeated
         if self._batches is not None:
             self._batches.begin(self._budget.ceiling, self._budget.spent)
 
@@ -108,11 +123,11 @@ class EvalState:
         if trial.state == "not begun":
             return UnitOutcome([])
         request, scorecard = self._scorecard.request, self._scorecard
-        self._budget.charge(known_cost(trial))
+        self._budget.charge(known_cost(trial) - self._inherit_cost(trial))
         if trial.safety is not None:
             scorecard.add_findings(trial.task_id, trial.trial, trial.safety.findings)
         facts, cause = trial_events(trial, request, scorecard.start_event)
-        cases = list[CaseBlock]()
+        cases, gone = list[CaseBlock](), list[PutDocument | DeleteDocument]()
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
             if trial.line:
@@ -124,6 +139,8 @@ class EvalState:
                 )
             scored = self._task_score(trial, ended)
             if scored is not None:
+                first = trial.number - trial.trial
+                gone = [one for at in range(request.trials) for one in self._answers.forget(first + at)]
                 node = task_node(trial.task_id)
                 facts.append(
                     PendingEvent(type="eval.scored", payload=scored, node_id=node, causation_id=cause)
@@ -135,7 +152,15 @@ class EvalState:
             line = trial.safety.line
             pieces.append(EvidenceChunk(kind=SAFETY, first=trial.number, last=trial.number, data=line))
         pieces += check_chunks(trial.checked, trial.number)
-        return UnitOutcome(events, pieces, cases=cases)
+        return UnitOutcome(events, pieces, gone, cases)
+
+    def _inherit_cost(self, trial: TrialResult) -> float:
+        """The cost of an answer that the run which this one continues has counted. From now on it counts here."""
+        if not self._answers.is_inherited(self._answers.key(trial.number)):
+            return 0.0
+        counted = min(self._repeated, answer_cost(trial))
+        self._repeated = round(self._repeated - counted, 12)
+        return counted
 
     def _trial_ended(self, trial: TrialResult) -> TrialEnded:
         cost = cost_of(trial, free=self._scorecard.request.free)
@@ -169,6 +194,7 @@ class EvalState:
         before = {name: value for name, value in self._run.metadata.items() if name != STATISTICS}
         metadata = {**before, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
         metadata |= self._table.metadata
+        metadata |= {REPEATED_COST: self._repeated} if REPEATED_COST in before else {}
         if self._rounds is not None and self._rounds.last is not None:
             metadata |= self._rounds.last.metadata
         if scorecard.models:
@@ -301,5 +327,10 @@ def cost_of(trial: TrialResult, *, free: bool) -> float | None:
 
 def known_cost(trial: TrialResult) -> float:
     """The sum of the costs of one trial that are known."""
+    return round(answer_cost(trial) + sum(usage.cost_usd or 0.0 for usage in trial.judge), 12)
+
+
+def answer_cost(trial: TrialResult) -> float:
+    """The part of it that the agent and its simulated user had cost before the judge was asked."""
     agent = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
-    return round(sum(usage.cost_usd or 0.0 for usage in (*agent, *trial.judge, *trial.user)), 12)
+    return sum(usage.cost_usd or 0.0 for usage in (*agent, *trial.user))

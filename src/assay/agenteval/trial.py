@@ -1,6 +1,5 @@
 """Runs one trial of one task: the invocation, then its scoring (openwop-contract §5.1)."""
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any, Literal
@@ -35,12 +34,21 @@ from assay.inputs.context import Context
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, Prompted, ToolBox
 from assay.protocol.agent_evals import EvalTask
-from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage, UsageStep
+from assay.protocol.agents import (
+    InvocationResult,
+    MemoryEntry,
+    ReasoningStep,
+    RecordedInvocation,
+    Step,
+    Usage,
+    UsageStep,
+)
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.protocol.suite_extension import extension_of
 from assay.results.tally import Tally
+from assay.runs.agent_answers import AgentAnswers
 from assay.runs.run_options import TimeBudget
 from assay.traces.span_receiver import SpanReceiver
 from assay.traces.trace_case import Price
@@ -49,13 +57,24 @@ SEEDS = "seeds"  # the reference of the memory that holds a task's seeds
 STOPPED = "the run was cancelled during the trial"
 
 
-class TrialUnit(Struct, frozen=True):
-    """One unit of an eval run: a trial of a task."""
+class TrialUnit(Struct, frozen=True, omit_defaults=True):
+    """One unit of an eval run: a trial of a task. `answer` names what its agent answered before a restart."""
 
     run: str
     number: int
     trial: int
     task: bytes
+    answer: str = ""
+
+
+class RecordedTrial(Struct, frozen=True, kw_only=True):
+    """What a run has of a trial whose agent has answered, while its judges wait."""
+
+    canary: str
+    finish: InvocationResult
+    invocation: RecordedInvocation
+    user: list[Usage]
+    traced: JSON
 
 
 class NamedTask(Struct, frozen=True, rename="camel"):
@@ -95,6 +114,7 @@ class TrialEnvironment(Struct, frozen=True, kw_only=True):
     request: EvalHeader
     agent: Agent
     time_budget: TimeBudget  # of the run
+    answers: AgentAnswers
     plan: Plan
     services: Services
     tools: ToolBox | None
@@ -111,7 +131,7 @@ class TrialRunner:
 
     def __init__(self, environment: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
         self._environment, self._unit, self._task = environment, unit, task
-        self._canary = ""
+        self._canary, self._plain_task = "", task
         if environment.inspector is not None and not environment.request.has_live_tools and has_canary(task):
             self._canary = new_canary()
             self._task = with_canary(task, self._canary)
@@ -132,23 +152,22 @@ class TrialRunner:
         return self._task.task_id
 
     async def run(self) -> None:
-        """Invoke the agent, then score its result."""
-        try:
-            self._finish = await self._invoke()
-        except (ForeignFault, TimeFault) as fault:
-            self._fault = fault
-            self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
-        if (budget := self._environment.services.batch_budget) is not None:
+        """Invoke the agent, unless its answer is recorded, then score its result."""
+        answers, key = self._environment.answers, self._unit.answer
+        recorded = await answers.read(key)
+        finish = await self._answer() if recorded is None else self._recall(recorded)
+        budget = self._environment.services.batch_budget
+        if budget is not None and not (recorded and answers.is_inherited(key)):
             user = sum(usage.cost_usd or 0.0 for usage in self._user)
             budget.charge(spending_of_steps(self._invocation.steps).known_cost_usd + user)
-        await self._score_result(self._finish)
+        await self._score_result(finish)
         if self._environment.inspector is not None and self._fault is None:
-            await self._inspect(self._environment.inspector, self._finish)
+            await self._inspect(self._environment.inspector, finish)
         if self._environment.checks is not None:
             self._checked = await check_trial(
                 self._environment.checks,
                 self._task,
-                self._finish,
+                finish,
                 self._invocation.steps,
                 seconds=self._invocation.seconds,
                 card=self._environment.agent.card,
@@ -156,6 +175,42 @@ class TrialRunner:
                 trial=self._unit.trial,
                 traced=self._traced,
             )
+
+    async def _answer(self) -> InvocationResult:
+        """
+        The answer of the agent, which is recorded if its judges wait for batches.
+
+        A secret is not stored, also not for some hours: such an agent is asked again after a restart.
+        """
+        try:
+            finish = self._finish = await self._invoke()
+        except (ForeignFault, TimeFault) as fault:
+            self._fault = fault
+            self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
+            return self._finish
+        if not self._environment.answers.keeps:
+            return finish
+        recorded = _encode(
+            RecordedTrial(
+                canary=self._canary,
+                finish=finish,
+                invocation=self._invocation.record(),
+                user=self._user,
+                traced=self._traced,
+            )
+        )
+        if redact_json(recorded) != recorded:
+            return finish
+        await self._environment.answers.keep(self._unit.number, recorded)
+        return self._recall(recorded)
+
+    def _recall(self, answer: bytes) -> InvocationResult:
+        recorded = _recorded(answer)
+        if recorded.canary:
+            self._canary, self._task = recorded.canary, with_canary(self._plain_task, recorded.canary)
+        self._invocation.recall(recorded.invocation)
+        self._finish, self._user, self._traced = recorded.finish, recorded.user, recorded.traced
+        return recorded.finish
 
     async def _invoke(self) -> InvocationResult:
         """The answer of the agent. Its own spans, if they are received, become its steps."""
@@ -204,7 +259,7 @@ class TrialRunner:
             finish=self._finish or InvocationResult(outcome="failed", error=STOPPED),
             steps=invocation.steps,
             seeds=[seed.id for seed in self._seeds],
-            tools=len(invocation.tools),
+            tools=invocation.tool_count,
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
             user=self._user,
@@ -336,44 +391,6 @@ def _failed_check(scorer: Scorer, fault: Fault, services: Services) -> CheckResu
     )
 
 
-async def perform(
-    runner: TrialRunner,
-    running: set[asyncio.Task[Any]],
-    stopping: Callable[[], bool],
-    budget: TimeBudget,
-) -> TrialResult:
-    """
-    Run a trial to its end. It is cancelled with the run (`stopping()`), or when the time of the run is up.
-
-    It does not begin after that, as after a long wait in a queue of units.
-    """
-    remaining_seconds = budget.remaining_seconds
-    if not remaining_seconds:
-        return runner.result("not begun")
-    task = asyncio.current_task()
-    assert task is not None
-    before, late = task.cancelling(), False
-
-    def cancel_trial() -> None:
-        nonlocal late
-        budget.end()
-        late = task.cancel()
-
-    alarm = asyncio.get_running_loop().call_later(remaining_seconds, cancel_trial)
-    running.add(task)
-    cut_short: Literal["stopped"] | None = None
-    try:
-        await runner.run()
-    except asyncio.CancelledError:
-        if not late and not stopping():
-            raise
-        cut_short = "stopped"
-    finally:
-        alarm.cancel()
-        running.discard(task)
-    while task.cancelling() > before:
-        task.uncancel()  # the trial was cancelled, and not who asked for its result
-    return runner.result(cut_short)
-
-
+_encode = msgspec.json.Encoder().encode
 _read = msgspec.json.Decoder(TestCaseResult).decode
+_recorded = msgspec.json.Decoder(RecordedTrial).decode

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import re
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
 from assay.agents.recording_memory import RecordingMemory
 from assay.agents.usage import valid_usage
+from assay.agents.valid_calls import AGENT, TOOL, fits, json_arguments
 from assay.concurrency.foreign_code import exception_text
 from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.errors.connection import is_connection_error
@@ -27,6 +27,7 @@ from assay.protocol.agents import (
     InvocationResult,
     Outcome,
     ReasoningStep,
+    RecordedInvocation,
     SaidStep,
     Step,
     ToolAttempt,
@@ -39,12 +40,10 @@ from assay.protocol.agents import (
 )
 from assay.protocol.event_record import new_invocation_id
 from assay.protocol.foreign_values import json_of
-from assay.protocol.json_types import is_deeper, is_finite, is_object
+from assay.protocol.json_types import is_deeper
 from assay.protocol.redaction import redact, redact_text, safe_name
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
-TOOL = re.compile(r"\S{1,256}")
-AGENT = re.compile(r"[\w.:@/-]{3,256}")
 DEEPEST = Limits().max_depth
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 GRACE = 5.0  # seconds beyond its own deadline after which it is cancelled
@@ -92,6 +91,7 @@ class Invocation:
         self.runs_own = live if runs_own is None else runs_own
         self._memory = RecordingMemory(memory or SeededMemory(), memory_ref, self)
         self._specs: tuple[ToolSpec, ...] = ()
+        self.tool_count = 0
         self._start = time.monotonic()
         self._seconds, self._end = seconds, math.inf
         self._closed: float | None = None
@@ -106,6 +106,7 @@ class Invocation:
         self._specs = tuple(
             await self._toolbox.specs(names) if self._live else self._toolbox.static_specs(names)
         )
+        self.tool_count = len(self._specs)
         self._start = time.monotonic()
         self._end = self._start + self._seconds if self._seconds is not None else math.inf
 
@@ -117,7 +118,24 @@ class Invocation:
     @property
     def seconds(self) -> float:
         """How many seconds it took, or has taken so far."""
-        return (self._closed or time.monotonic()) - self._start
+        return (time.monotonic() if self._closed is None else self._closed) - self._start
+
+    def record(self) -> RecordedInvocation:
+        """What an invocation that is closed did."""
+        return RecordedInvocation(
+            invocation_id=self.invocation_id,
+            seconds=self.seconds,
+            steps=self.steps,
+            attempts=self.attempts,
+            messages=self._messages,
+            tools=self.tool_count,
+        )
+
+    def recall(self, recorded: RecordedInvocation) -> None:
+        """Be an invocation that was recorded. It is closed."""
+        self.invocation_id, self.tool_count = recorded.invocation_id, recorded.tools
+        self.steps, self.attempts, self._messages = recorded.steps, recorded.attempts, recorded.messages
+        self._start, self._closed = 0.0, recorded.seconds
 
     @property
     def remaining_seconds(self) -> float:
@@ -153,7 +171,7 @@ class Invocation:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         self.check_open()
-        if self._allowed is None and tool not in self._names() and not _fits(TOOL, tool):
+        if self._allowed is None and tool not in self._names() and not fits(TOOL, tool):
             self._attempt(tool, arguments, "refused")
             raise ToolFailure(
                 "invalid_arguments",
@@ -195,7 +213,7 @@ class Invocation:
         self, tool: str, arguments: Any, ask: Callable[[dict[str, Any]], Awaitable[Any]]
     ) -> Any:
         """Ask for the answer of a tool. The call and its return are steps."""
-        inputs = _json_arguments(arguments, self.max_depth)
+        inputs = json_arguments(arguments, self.max_depth)
         self._calls += 1
         call_id = f"call-{self._calls}"
         spec = next((spec for spec in self._specs if spec.id == tool), None)
@@ -270,7 +288,7 @@ class Invocation:
         return RECORDED
 
     def hand_off(self, to_agent_id: str, reason: str = "") -> Recorded:
-        if not _fits(AGENT, to_agent_id):
+        if not fits(AGENT, to_agent_id):
             raise ValueError("hand_off: expected the id of an agent, of 3 to 256 characters")
         self.note(HandoffStep(to_agent_id=to_agent_id, reason=redact_text(str(reason))))
         return RECORDED
@@ -285,7 +303,7 @@ class Invocation:
             if outcome == "refused":  # its arguments are not converted yet
                 tool = str(tool)
                 try:
-                    arguments = _json_arguments(arguments, self.max_depth)
+                    arguments = json_arguments(arguments, self.max_depth)
                 except ToolFailure:
                     arguments = None
             self.attempts.append(ToolAttempt(tool=tool, arguments=arguments, outcome=outcome))
@@ -298,26 +316,6 @@ class Invocation:
         if self._allowed is not None:
             return tuple(sorted(self._allowed))
         return self._toolbox.tools if isinstance(self._toolbox, FixtureTools) else ()
-
-
-def _fits(form: re.Pattern[str], name: object) -> bool:
-    """Whether a name from an agent may stand in an event: it has the form, and no secret."""
-    if not isinstance(name, str) or not name.isprintable() or form.fullmatch(name) is None:
-        return False
-    return redact_text(name) == name
-
-
-def _json_arguments(arguments: Any, max_depth: int) -> dict[str, Any]:
-    """A copy of the arguments as JSON, so that later changes by the caller have no effect."""
-    if not is_object(arguments) or not is_finite(arguments):
-        raise ToolFailure("invalid_arguments", "expected an object of JSON values as arguments")
-    try:
-        plain = msgspec.json.decode(msgspec.json.encode(arguments))
-    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
-        raise ToolFailure("invalid_arguments", f"expected JSON values as arguments: {wrong}") from None
-    if is_deeper(plain, max_depth):
-        raise ToolFailure("invalid_arguments", f"expected arguments that are nested at most {max_depth} deep")
-    return plain
 
 
 async def invoke(

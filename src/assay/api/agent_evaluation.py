@@ -289,12 +289,18 @@ async def open_agent_evaluation(
     agent: Agent,
     request: AgentRequest,
     options: ExecutionOptions,
+    *,
+    keeps_answers: bool = False,
 ) -> AsyncGenerator[AgentEvaluation]:
     """
     The parts that run the agent in this process. It adopts no run of another process, and closes the agent at the end.
+
+    `keeps_answers`: what the agent answers is recorded before judges wait for their batches.
     """
     tools = host_parts.toolbox(settings)
-    dependencies = AgentDependencies(agent=agent, tools=tools, request=request, plan=plan)
+    dependencies = AgentDependencies(
+        agent=agent, tools=tools, request=request, plan=plan, keeps_answers=keeps_answers
+    )
     kind = AgentEvaluationKind(store, registry, plan.services, options, dependencies)
     concurrent = msgspec.structs.replace(settings, concurrency=options.concurrency)
     executor = host_parts.build_executor(concurrent, store, [kind])

@@ -143,6 +143,9 @@ class UnitWatch(Protocol):
 
 
 unit_watch: ContextVar[UnitWatch | None] = ContextVar("unit_watch", default=None)
+unit_holder: ContextVar[str | None] = ContextVar(
+    "unit_holder", default=None
+)  # of the lease of their run, if it is here
 
 
 class StopSignal(Protocol):

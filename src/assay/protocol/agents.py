@@ -162,6 +162,17 @@ class InvocationResult(Struct, frozen=True, kw_only=True):
     schema_validated: bool | None = None  # None: the agent has no return schema
 
 
+class RecordedInvocation(Struct, frozen=True, kw_only=True):
+    """What an invocation did: what its score needs, without its tools and its memory."""
+
+    invocation_id: str
+    seconds: float
+    steps: list[Step]
+    attempts: list[ToolAttempt]
+    messages: list[dict[str, Any]]
+    tools: int
+
+
 # Agents that a tenant registers at a host: endpoints, never code.
 
 HeaderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")]

@@ -32,6 +32,7 @@ from assay.ports.kinds import (
     RunKind,
     RunState,
     UnitScope,
+    unit_holder,
     unit_scope,
     unit_watch,
     units_stopped,
@@ -176,6 +177,7 @@ class Conductor:
         batch.owner.set(self._run.tenant)
         unit_scope.set(UnitScope(self._run.tenant, self._run.metadata.get(PRIORITY, USUAL)))
         unit_watch.set(self._executing)
+        unit_holder.set(self._holder)
         units_stopped.set(self._stopped)
         store_patience.set(None)  # it outlives the request that submitted it
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}

@@ -27,6 +27,7 @@ from assay.ports import (
 )
 from assay.ports.audit import AuditEntry
 from assay.ports.audit import audit_entry as audited
+from assay.ports.continued_runs import SOURCE
 from assay.ports.kinds import COPY_IN_PROGRESS
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.event_record import CONTENT, EventRecord, content_key, decode_event, new_event_id
@@ -115,7 +116,7 @@ async def _fork(store: Store, source: Run, spec: CopySpec, run: str, mode: str, 
     metadata = {
         name: value for name, value in last.metadata.items() if name != "traceparent"
     } | propagation_headers()  # of the request that forks
-    metadata |= {"sourceRunId": source.id, "forkMode": mode}
+    metadata |= {SOURCE: source.id, "forkMode": mode}
     documents = [*last.documents, *name_documents(source.tenant, run, metadata)]
     line = audited(source.tenant, "run.start", run)
     parts = _chosen(store, source.id, spec)

@@ -1,7 +1,8 @@
 """
 Erases the content of a run that has ended (ADR-0045).
 
-Its evidence, its annotations, the batches of its judges and the stored responses of Idempotency-Keys go. Its log, its
+Its evidence, its annotations, the batches of its judges, the answers that wait for them and the stored responses of
+Idempotency-Keys go. Its log, its
 scorecard and the audit log stay: they hold no content.
 """
 
@@ -23,6 +24,7 @@ from assay.ports import (
 )
 from assay.ports.audit import audit_entry
 from assay.ports.batches import BATCHES
+from assay.runs.agent_answers import ANSWERS
 from assay.runs.annotations import KIND as ANNOTATION
 from assay.runs.log_reader import read_documents
 
@@ -70,7 +72,7 @@ async def erase_runs(
     if marks:
         await store.commit(Transaction(entries=marks, lines=lines, requires=requires))
     for run, _ in chosen:
-        for kind in (ANNOTATION, BATCHES):
+        for kind in (ANNOTATION, BATCHES, ANSWERS):
             await _delete(store, read_documents(store, run.tenant, kind, prefix=f"{run.id}/"))
     for tenant in {run.tenant for run, _ in chosen}:
         ids = [run.id for run, _ in chosen if run.tenant == tenant]

@@ -1,11 +1,13 @@
-"""`--batch` of every verb, killed at every step: each prompt is paid once, and the scores are those of single calls."""
+"""
+`--batch` of every verb, killed at every step: each answer of the agent is asked for once and each prompt is paid once,
+though the agent answers otherwise each time. The scores are those of single calls.
+"""
 
 import signal
-from collections import Counter
 
 import pytest
 
-from support.models.batch_kills import VERBS, Killed, verdict
+from support.models.batch_kills import VERBS, Killed, plain, verdict
 from support.models.batch_server import BatchServer
 
 REQUESTS = {"openai_compatible": 11, "anthropic": 7}  # of a run with two batches, and one more for chance
@@ -15,8 +17,10 @@ STEPS = [
     for number in range(1, many + 1)
     for effect in ("lost", "done")
 ]
-COMMITS = [f"{when}:{count}" for when in ("commit.before", "commit.after") for count in (2, 3, 4, 5)]
-_single = {}  # what each verb gets by single calls, by provider
+COMMITS = [f"{when}:{count}" for when in ("commit.before", "commit.after") for count in range(2, 24)]
+AGENTS = [verb for verb in VERBS if verb != "evaluate --save"]
+LIMITS = {"run --trials": "11"}  # dollars; of other verbs 6
+_single = {}  # what each verb gets by single calls, by provider: exit code, results, prompts
 
 
 @pytest.fixture
@@ -30,7 +34,8 @@ def killed(zygote, command, server, tmp_path, disk):
     def make(verb, kind, price=0.001):
         if (verb, kind) not in _single:
             cheap = Killed(zygote, tmp_path, server, verb, kind, disk, 0.001)
-            _single[verb, kind] = cheap.single(command)
+            code, results = cheap.single(command)
+            _single[verb, kind] = code, results, prompts(server.singles)
             server.singles.clear()
         return Killed(zygote, tmp_path, server, verb, kind, disk, price), _single[verb, kind]
 
@@ -41,9 +46,13 @@ def check_the_end(server, ended, one, single):
     for got, wanted in zip(one.results(), single[1], strict=True):
         assert got == wanted
     assert ended.code == (0 if one.exported else single[0]), ended.err
-    assert max(Counter(server.paid).values()) == 1, "a prompt is paid once"
-    assert len(server.paid) == len(single[1])
+    assert prompts(server.paid) == single[2], "a prompt is paid once"
     assert not server.singles
+    assert not one.waiting, "an answer is deleted with the end of its unit"
+
+
+def prompts(asked):
+    return sorted(map(plain, asked))
 
 
 SCRIPTS = [
@@ -59,7 +68,7 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.sample(27)
+@pytest.mark.sample(36)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", REQUESTS)
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -77,8 +86,8 @@ def test_on_request_what_is_late_is_asked_by_single_calls(server, killed, verb, 
     one, single = killed(verb, kind)
     server.script = [script] * 9
     ended = one.live(False, "--batch-hours", "0.00001")
-    assert (ended.code, one.results()) == single, ended.err
-    assert len(server.paid) + len(server.singles) == len(single[1])
+    assert (ended.code, one.results()) == single[:2], ended.err
+    assert prompts(server.paid + server.singles) == single[2]
     assert all(batch.cancelled for batch in server.batches)
 
 
@@ -102,23 +111,56 @@ def test_a_command_that_is_ended_cancels_its_batch_and_pays_once(server, killed,
     check_the_end(server, one.live(True), one, single)
 
 
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("verb", AGENTS)
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("batch", [True, False])
+def test_what_was_answered_before_is_judged_by_single_calls_on_request(
+    server, killed, verb, kind, sign, batch
+):
+    """What the batch had answered when it was cancelled counts."""
+    one, single = killed(verb, kind)
+    server.script = ["hold"] * 9
+    ended = one.live(False, end=lambda _, *request: ENDS["waiting"](*request), sign=sign)
+    asked = len(one.asked)
+    ended = one.live(True, *(("--batch-hours", "0.00001") if batch else ()), batch=batch)
+    assert (ended.code, one.results()) == single[:2], ended.err
+    assert prompts((server.paid if batch else []) + server.singles) == single[2]
+    assert len(one.asked) == asked, "no agent was asked again"
+    assert not one.waiting
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("verb", AGENTS)
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_command_that_is_ended_twice_asks_no_agent_again(server, killed, verb, kind):
+    one, single = killed(verb, kind)
+    server.script = ["hold", "ok"]
+    for resume in (False, True):
+        one.live(resume, end=lambda _, *request: ENDS["waiting"](*request), sign=signal.SIGINT)
+    asked = len(one.asked)
+    check_the_end(server, one.live(True), one, single)
+    assert len(one.asked) == asked
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_the_money_bounds_batches_and_a_higher_limit_continues(server, killed, verb, kind):
-    """Half of a limit of 6 dollars is what the agents cost, which are asked first."""
+    """Of a limit of 6 dollars 3 are what the agents cost, which are asked first."""
     one, single = killed(verb, kind, price=400_000)
-    ended = one.live(False, "--max-cost", "6")
+    ended = one.live(False, "--max-cost", LIMITS.get(verb, "6"))
     assert ended.code == 1
     paid = len(server.paid)
     assert 0 < paid < len(single[1])
     assert "cost limit" in ended.err + ended.out
-    assert "error" not in {status for line in one.results() for status in [line["status"]]} or verb == "run"
+    assert "error" not in {line["status"] for line in one.results()} or verb.startswith("run")
     ended = one.live(True, "--max-cost", "1000")
     check_the_end(server, ended, one, single)
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(("kind", "number", "effect"), STEPS)
 def test_a_command_killed_at_a_request_goes_on_and_pays_once(server, killed, verb, kind, number, effect):
@@ -134,7 +176,7 @@ def test_a_command_killed_at_a_request_goes_on_and_pays_once(server, killed, ver
     check_the_end(server, ended, one, single)
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(88)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", REQUESTS)
 @pytest.mark.parametrize("failpoint", COMMITS)

@@ -167,15 +167,24 @@ class AgentExecution:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         total = spool.cases * options.trials
+        batch = (
+            self._batch if options.save or self._journal is not None else None
+        )  # of a run that can be continued
         async with (
             self._store(total) as store,
             open_agent_evaluation(
-                settings, store, plan, self._registry, self.agent, self._request, execution
+                settings,
+                store,
+                plan,
+                self._registry,
+                self.agent,
+                self._request,
+                execution,
+                keeps_answers=batch is not None,
             ) as evaluation,
         ):
             run = await self._start(evaluation, spool, inputs)
-            if options.save or self._journal is not None:  # before its first case begins
-                bind_batches(self._batch, store, run)
+            bind_batches(batch, store, run)  # before its first case begins
             self.run, interrupted = run.id, False
 
             async def write() -> None:

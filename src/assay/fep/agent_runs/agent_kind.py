@@ -50,11 +50,13 @@ from assay.ports import (
     Transaction,
 )
 from assay.ports.audit import audit_entry
+from assay.ports.continued_runs import SOURCE
 from assay.ports.kinds import COPY_IN_PROGRESS, LOCAL_ONLY, Ending, UnitOutcome
 from assay.protocol.redaction import UNKNOWN, safe_name
 from assay.protocol.results import Status
 from assay.results.run_part import DATA
 from assay.results.run_part import MEMBER as PART
+from assay.runs.agent_answers import AgentAnswers, answers_of
 from assay.runs.intake import PARTIAL
 from assay.runs.log_reader import read_chunks, read_events
 from assay.runs.provenance import COMMIT
@@ -62,7 +64,7 @@ from assay.runs.run_names import name_documents
 from assay.runs.run_options import CostBudget, TimeBudget
 
 MODELS, MAX_MODELS = "models", 5
-DIGEST, AGENT, VERSION, TRIALS, SOURCE = "inputDigest", "agentId", "agentVersion", "trials", "sourceRunId"
+DIGEST, AGENT, VERSION, TRIALS = "inputDigest", "agentId", "agentVersion", "trials"
 KEPT = (
     LOCAL_ONLY,
     DIGEST,
@@ -138,6 +140,7 @@ class AgentEvaluationKind(EvaluationKind):
     ) -> None:
         super().__init__(store, registry, services, options)
         self._dependencies = dependencies
+        self._answers: dict[str, AgentAnswers] = {}  # by run
 
     async def restore(self, store: Store, run: Run) -> "AgentEvaluationState":
         stored = await read_request(store, run.id)
@@ -145,13 +148,16 @@ class AgentEvaluationKind(EvaluationKind):
             stored, agent=self._dependencies.request
         )  # --resume may raise its limits
         hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
-        return AgentEvaluationState(run, request, self._services, hours, await totals_of(store, run))
+        answers = await answers_of(store, run, keeps=self._dependencies.keeps_answers)
+        self._answers[run.id] = answers
+        return AgentEvaluationState(run, request, self._services, hours, answers, await totals_of(store, run))
 
     async def perform(self, unit: bytes) -> bytes:
         work, deps = _unit(unit), self._dependencies
         (line,) = work.lines
         context = stored_context(line, deps.plan.services.limits)
-        scored, tally = await run_trial(deps, context, work.number, self._options)
+        answers = self._answers[work.run]
+        scored, tally = await run_trial(deps, context, work.number, self._options, answers)
         cases = outcomes_of([scored], tally.spending)
         result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary(), cases)
         return _pack(AgentUnitResult(result, tally.spending.known_cost_usd))
@@ -168,11 +174,12 @@ class AgentEvaluationState(EvaluationState):
         request: StoredRequest,
         services: Services,
         hours: TimeBudget,
+        answers: AgentAnswers,
         totals: CaseTotals | None = None,
     ) -> None:
         super().__init__(run, request, services, hours, totals=totals)
         assert request.agent is not None
-        self._agent = request.agent
+        self._agent, self._answers = request.agent, answers
         self._budget = CostBudget(request.agent.max_cost)
         self._pending: set[int] = set()  # units that are counted and not recorded yet
         self._erred = False
@@ -209,7 +216,8 @@ class AgentEvaluationState(EvaluationState):
         self._pending.add(shard.unit)
         cases = self._table.add(done.unit.first, done.unit.cases)
         self._note_models(done.unit.lines)
-        return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence, cases=cases)
+        event = msgspec.structs.replace(event, data=_encode(shard))
+        return UnitOutcome([event], evidence, self._answers.forget(shard.unit), cases)
 
     def _note_models(self, lines: Sequence[bytes]) -> None:
         """Keep the names of the first models that the agent reported."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from assay.agents.invocation import Invocation, invoke
 from assay.checks.arguments import BoundCheck
@@ -32,6 +32,7 @@ from assay.protocol.redaction import redact_text
 from assay.protocol.results import CheckError, CheckResult
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
+from assay.runs.agent_answers import AgentAnswers
 
 UNMEASURED = "unmeasured"  # the outcome of an agent that could not be called
 MESSAGE = 2_000  # characters of an error
@@ -59,17 +60,43 @@ class AgentDependencies(Struct, frozen=True, kw_only=True):
     tools: ToolBox | None
     request: AgentRequest
     plan: Plan
+    keeps_answers: bool = False  # they are recorded before they are judged: judges wait for batches
+
+
+class RecordedAnswer(Struct, frozen=True, kw_only=True):
+    """What a run has of an answer that waits for its judges."""
+
+    output: Raw
+    spending: Spending
 
 
 async def run_trial(
-    deps: AgentDependencies, context: Context, number: int, options: ExecutionOptions
+    deps: AgentDependencies,
+    context: Context,
+    number: int,
+    options: ExecutionOptions,
+    answers: AgentAnswers | None = None,
 ) -> tuple[bytes, Tally]:
     """
     Ask the agent, unless the context has its answer already, and score it: the TestCaseResult of trial `number` of the
     run.
     """
-    output, request = recorded_output(context), deps.request
+    output = recorded_output(context)
     if output is None:
+        output = await _answer(deps, context, number, answers)
+        if (budget := deps.plan.services.batch_budget) is not None:
+            budget.charge(output.spending.known_cost_usd)
+    tally = Tally(part=True)
+    return await score_output(deps.plan, number // deps.request.trials, output, tally, options), tally
+
+
+async def _answer(
+    deps: AgentDependencies, context: Context, number: int, answers: AgentAnswers | None
+) -> AgentOutput:
+    """The output of the agent. One that is judged later is what was recorded: it is the same after a restart."""
+    request = deps.request
+    recorded = None if answers is None else await answers.read(answers.key(number))
+    if recorded is None:
         output = await ask_agent(
             deps.agent,
             context,
@@ -79,10 +106,21 @@ async def run_trial(
             tools=deps.tools,
             limits=deps.plan.services.limits,
         )
-        if (budget := deps.plan.services.batch_budget) is not None:
-            budget.charge(output.spending.known_cost_usd)
-    tally = Tally(part=True)
-    return await score_output(deps.plan, number // request.trials, output, tally, options), tally
+        waits = output.answered and deps.plan.scorer_for(number // request.trials, context).waits
+        if answers is None or not answers.keeps or not waits:
+            return output
+        value = Raw(_encode(output.context.document["output"]))
+        recorded = _encode(RecordedAnswer(output=value, spending=output.spending))
+        await answers.keep(number, recorded)
+    answer = _recorded(recorded)
+    document: JSON = {
+        "test_case": context.document["test_case"],
+        "output": msgspec.json.decode(answer.output),
+    }
+    return AgentOutput(context=Context(_encode(document), document, context.checks), spending=answer.spending)
+
+
+_recorded = msgspec.json.Decoder(RecordedAnswer).decode
 
 
 async def ask_agent(

@@ -22,10 +22,9 @@ from assay.concurrency.threads import run_blocking
 from assay.errors import Conflict, EnvironmentFailure, ForeignFault
 from assay.ports import DeleteDocument, Document, PutDocument, Run, Store, Transaction
 from assay.ports.batches import BATCHES, BatchJournal, OpenBatch
+from assay.ports.continued_runs import with_sources
 
 KEEP_SECONDS = 29 * 86_400.0  # a provider deletes answers after that
-SOURCE = "sourceRunId"  # in the metadata of a run that continues another
-SOURCES = 100  # runs in a row that one run continues
 PAGE = 20  # documents that are read at once
 
 _encode = msgspec.json.Encoder().encode
@@ -162,10 +161,7 @@ class StoreJournal:
 
     async def _left(self) -> AsyncIterator[Document]:
         """The batches of the run, and of those that it continues."""
-        run: Run | None = self._run
-        for _ in range(SOURCES):
-            if run is None:
-                return
+        async for run in with_sources(self._store, self._run):
             prefix, after = f"{run.id}/{self._provider}/", ""
             while page := await self._store.documents(
                 run.tenant, BATCHES, prefix=prefix, after=after, limit=PAGE
@@ -173,8 +169,6 @@ class StoreJournal:
                 for document in page:
                     yield document
                 after = page[-1].key
-            source = run.metadata.get(SOURCE)
-            run = None if source is None else await self._store.run(source, tenant=self._run.tenant)
 
     async def _take(self, batch: OpenBatch, document: Document) -> bool:
         put = self._put(batch, document.version)

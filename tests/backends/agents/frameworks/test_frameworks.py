@@ -66,6 +66,7 @@ OWN_ROWS = {  # what one framework has, and others do not
         "the function that runs an agent is the agent",
     ),
     "pydantic-ai": (
+        "every attempt of a request has its usage",
         "a run that waits for an approval escalates",
         "the method that runs an agent is the agent",
     ),

@@ -57,24 +57,36 @@ class PydanticAi(Adapter):
 
 @cache
 def _recorder() -> Any:
-    """The class of the capability. Making a class takes longer than a run."""
+    """
+    The class of the capability. Making a class takes longer than a run.
+
+    A model request may have several attempts, each with its usage. Releases that have them tell a capability of each;
+    around a request is only the last one. That also takes the framework a tenth of a run less.
+    """
     base: Any = framework("pydantic_ai.capabilities").AbstractCapability
 
     class Recorder(base):
         def __init__(self, session: Session) -> None:
             self._session = session
 
-        async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
-            response = await handler(request_context)
-            _record_usage(response, self._session)
-            return response
-
         async def wrap_tool_execute(
             self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
         ) -> Any:
             return await self._session.tool(call.tool_name, call.args_as_dict(), lambda: handler(args))
 
-    return Recorder
+    class OfAttempts(Recorder):
+        async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+            _record_usage(response, self._session)
+            return response
+
+    class OfRequests(Recorder):
+        async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+            response = await handler(request_context)
+            _record_usage(response, self._session)
+            return response
+
+    attempts = hasattr(framework("pydantic_ai.exceptions"), "RetryModelRequest")
+    return OfAttempts if attempts else OfRequests
 
 
 def _record_usage(response: Any, session: Session) -> None:

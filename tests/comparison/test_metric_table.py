@@ -63,6 +63,37 @@ def runs(cases=60, better=0.0, options=EVERY):
     return both
 
 
+def judged(id, passed, score, cost):
+    """A case of a check that passes or fails, and of a judge with a score of its own, which costs something."""
+    document = json.loads(line(id, {"exact": passed}, cost=0.002))
+    results = {"passed": passed, "score": score, "metadata": {"cost_usd": cost}}
+    document["check_results"].append({"check_type": "judge", "status": "completed", "results": results})
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "difference"),
+    [
+        ("passed", "50.0%", "+25.0 points"),
+        ("exact", "50.0%", "+25.0 points"),  # a check that only passes or fails: a share of the cases
+        ("score", "0.600", "+0.025"),
+        ("judge", "0.700", "−0.200"),  # it has scores
+        ("judges_usd", "$0.000100", "+$0.000200"),
+        ("cost_usd", "$0.00200", "$0.00"),
+    ],
+)
+def test_a_check_that_passes_or_fails_is_a_share_and_judges_have_a_cost(metric, before, difference):
+    both = []
+    for name, right, score, cost in (("a", 2, 0.7, 0.0001), ("b", 3, 0.5, 0.0003)):
+        lines = [judged(f"c{at}", at % 4 < right, score, cost) for at in range(40)]
+        both.append(scores(name, lines))
+    view = comparison_view(PairedRuns(both), None, metrics=True)
+    (pair,) = view.pairs
+    assert pair.metric_names == tuple(one.metric for one in pair.metrics)
+    (texts,) = (one for one in pair.metrics if one.metric == metric)
+    assert (texts.before, texts.difference) == (before, difference)
+
+
 def test_every_metric_has_a_row_in_its_own_direction():
     (pair,) = compare_runs(runs(better=0.45)).comparisons
     assert [one.metric for one in pair.metrics] == [

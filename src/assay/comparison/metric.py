@@ -13,11 +13,12 @@ from assay.results.reasons import number_of
 
 Quantile = Literal["median", "p95"]
 MetricKind = Literal["passed", "score", "output", "check"]
-OF_OUTPUT = ("cost_usd", "latency_ms")
+JUDGES_USD = "judges_usd"
+OF_OUTPUT = ("cost_usd", JUDGES_USD, "latency_ms")
 QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
 HELP = (
-    "expected passed, score, cost_usd, latency_ms, one of the last two with :median or :p95, the name of a check,"
-    " or CHECK:MEMBER for a number in its results"
+    "expected passed, score, cost_usd, judges_usd, latency_ms, one of the last three with :median or :p95, the name"
+    " of a check, or CHECK:MEMBER for a number in its results"
 )
 
 
@@ -25,8 +26,9 @@ class Metric(Struct, frozen=True, kw_only=True):
     """
     `passed`: 1 if the case passed all its checks, else 0. `score`: the mean of the scores of its checks.
 
-    `cost_usd` and `latency_ms` are numbers of the output, and a lower one is better. A check is compared by its score,
-    or by a number in its results. With a `quantile`, the runs are compared by it instead of their means.
+    `cost_usd` and `latency_ms` are numbers of the output, `judges_usd` is what its judges cost; a lower one is better.
+    A check is compared by its score, or by a number in its results. With a `quantile`, the runs are compared by it
+    instead of their means.
     """
 
     name: str
@@ -34,6 +36,12 @@ class Metric(Struct, frozen=True, kw_only=True):
     check: str = ""
     member: str = ""
     quantile: Quantile | None = None
+    by_verdict: bool = False  # of a check that says only pass or fail in the compared runs
+
+    @property
+    def is_share(self) -> bool:
+        """Whether its means are shares: of cases that passed, or that pass a check (ADR-0308)."""
+        return self.kind == "passed" or self.by_verdict
 
     @property
     def lower_is_better(self) -> bool:
@@ -41,6 +49,8 @@ class Metric(Struct, frozen=True, kw_only=True):
 
     def value(self, line: ResultLine) -> float | None:
         """The number of a trial; NaN if it was not measured, None if the trial has no such number."""
+        if self.member == JUDGES_USD and self.kind == "output":
+            return line.judges_usd
         if self.kind == "output":
             metadata = line.execution_context.output.metadata
             return number_of(metadata.get(self.member)) if is_object(metadata) else None
@@ -80,9 +90,10 @@ class Metric(Struct, frozen=True, kw_only=True):
 PASSED = Metric(name="passed", kind="passed")
 SCORE = Metric(name="score", kind="score")
 COST = Metric(name="cost_usd", kind="output", member="cost_usd")
+JUDGES = Metric(name=JUDGES_USD, kind="output", member=JUDGES_USD)
 LATENCY = Metric(name="latency_ms", kind="output", member="latency_ms")
 P95 = Metric(name="latency_ms:p95", kind="output", member="latency_ms", quantile="p95")
-EVERY = (PASSED, SCORE, COST, LATENCY)  # that a table of all metrics reads, beside the checks
+EVERY = (PASSED, SCORE, COST, JUDGES, LATENCY)  # that a table of all metrics reads, beside the checks
 
 
 def read_metric(text: str) -> Metric:

@@ -9,9 +9,9 @@ from math import isnan
 from msgspec import Struct
 
 from assay.comparison.difference import DifferenceInterval
-from assay.comparison.metric import COST, LATENCY, P95, PASSED, SCORE, Metric, MetricKind
+from assay.comparison.metric import COST, JUDGES, LATENCY, P95, PASSED, SCORE, Metric, MetricKind
 from assay.comparison.pairing import CaseValues, PairedRuns, QuantileValues, quantile_values
-from assay.comparison.run_scores import Series
+from assay.comparison.run_scores import Series, check_metric
 from assay.comparison.samples import CaseSample
 from assay.comparison.slice_samples import series_sample, series_span
 from assay.concurrency.loop_budget import spend
@@ -34,6 +34,10 @@ class _Read(Struct, frozen=True):
 
     metric: Metric
     series: list[Series | None]
+
+    def is_in(self, *runs: int) -> bool:
+        """Whether each of these runs has measured it."""
+        return all((series := self.series[at]) is not None and series.measured > 0 for at in runs)
 
 
 def metric_differences(
@@ -73,15 +77,23 @@ def metric_differences(
     return [tuple(one) for one in found]
 
 
+def metric_names(paired: PairedRuns, at: int) -> tuple[str, ...]:
+    """The metrics that a run shares with the first: those of `metric_differences`, without the work."""
+    if not paired.runs[0].options.every_metric:
+        return ()
+    return tuple(one.metric.name for one in _metrics(paired) if one.is_in(0, at))
+
+
 def _metrics(paired: PairedRuns) -> Iterator[_Read]:
     """The metrics that the first run has, in the order of the table."""
     runs = paired.runs
     for metric in (PASSED, SCORE):
         yield _Read(metric, [run.metrics[metric.name] for run in runs])
     for label in runs[0].check_scores:
-        check = Metric(name=label, kind="check", check=label)
+        check = check_metric(runs, Metric(name=label, kind="check", check=label))
         yield _Read(check, [run.check_scores.get(label) for run in runs])
-    yield _Read(COST, [run.metrics[COST.name] for run in runs])
+    for metric in (COST, JUDGES):
+        yield _Read(metric, [run.metrics[metric.name] for run in runs])
     yield _Read(P95, [run.metrics[LATENCY.name] for run in runs])
 
 
@@ -110,7 +122,7 @@ def _sample(
 ) -> tuple[CaseSample, HasInterval] | None:
     """The cases by the metric, and what has their interval. None: no case of both runs has the metric."""
     metric, before, after = one.metric, one.series[0], one.series[at]
-    if before is None or after is None or not before.measured or not after.measured:
+    if before is None or after is None or not one.is_in(0, at):
         return None
     values = first, CaseValues(paired.index, at, after)
     span = None if metric.kind == "output" else series_span(before, after)

@@ -8,7 +8,8 @@ from msgspec import Struct
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.results import Status
-from assay.results.reasons import number_of, passed_of, score_of
+from assay.results.reasons import number_of, own_score_of, passed_of, score_of
+from assay.results.spending import cost_of_check
 
 BESIDE = "beside: "  # begins the name of a check that is beside a scorecard (`assay run --checks`)
 EXPECTED = "expected a result with execution_context and check_results, as `assay evaluate -o` writes it"
@@ -28,6 +29,11 @@ class CheckLine(Struct):
     @property
     def document(self) -> JSON:
         return {"results": self.results}
+
+    @property
+    def has_verdict_alone(self) -> bool:
+        """Whether it says pass or fail, and has no score."""
+        return self.passed is not None and (len(self.results) == 1 or own_score_of(self.document) is None)
 
     @property
     def passed(self) -> bool | None:
@@ -62,6 +68,13 @@ class ResultLine(Struct):
         if not checks or not checks[0].label.startswith(BESIDE):
             return False
         return all(check.label.startswith(BESIDE) for check in checks)
+
+    @property
+    def judges_usd(self) -> float | None:
+        """What the judges of the trial cost, as far as it is known; None if nothing is."""
+        costs = [cost_of_check(check.results, check.metadata) for check in self.check_results]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known else None
 
     def criteria(self, check: CheckLine) -> list[tuple[str, bool, float]]:
         """The criteria of a rubric: the text of each, whether it is met, and its weight. Empty for any other check."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.comparison.metric import EVERY, PASSED, SCORE, Metric
-from assay.comparison.result_line import BESIDE, ResultLine, read_line
+from assay.comparison.result_line import BESIDE, CheckLine, ResultLine, read_line
 from assay.concurrency.loop_budget import paced
 from assay.errors import InvalidRequest, Problem
 from assay.errors.door import hint_of, place_of
@@ -123,6 +123,7 @@ class RunScores:
         self.members: dict[str, None] = {}  # of the cases, if slices or all metrics are read
         self.has_tags = self.has_criteria = False  # of the cases; of the checks of the first of them
         self.checks: dict[str, None] = {}
+        self.graded: set[str] = set()  # names and types of checks that have a score, beside pass and fail
         self.findings: dict[
             str, dict[tuple[str, str], int]
         ] = {}  # by severity, case and kind; a thousand of each severity
@@ -235,8 +236,7 @@ class RunScores:
             label = check.label
             if label == AGENT_ANSWERED:
                 continue
-            if label not in self.checks and len(self.checks) < MAX_SLICES:
-                self.checks[label] = None
+            self._note_check(label, check)
             if check.results.get("passed") is False and "severity" in check.results:
                 self._read_findings(line.case["id"], check.results)
             if not self.options.groupings and not self.options.every_metric:
@@ -249,6 +249,12 @@ class RunScores:
             if "criterion" in self.options.groupings:
                 for text, met, _ in line.criteria(check):
                     self._group("criterion", text).add(row, float(met))
+
+    def _note_check(self, label: str, check: CheckLine) -> None:
+        if label not in self.checks and len(self.checks) < MAX_SLICES:
+            self.checks[label] = None
+        if check.status == "completed" and not check.has_verdict_alone and len(self.graded) < MAX_SLICES:
+            self.graded.update((label.removeprefix(BESIDE), check.check_type))
 
     def _add_check(self, label: str, row: int, value: float | None, location: str) -> None:
         """Add the score of a check to its own series; of very many checks, the first have one."""
@@ -299,6 +305,13 @@ def _count(counts: dict[tuple[str, str], int], key: tuple[str, str]) -> None:
         counts[key] = counts.get(key, 0) + 1
 
 
+def check_metric(runs: Sequence[RunScores], metric: Metric) -> Metric:
+    """The metric of a check. Where it only passes or fails in all runs, its mean is a share."""
+    if metric.kind != "check" or metric.member:
+        return metric
+    return msgspec.structs.replace(metric, by_verdict=all(metric.check not in run.graded for run in runs))
+
+
 def chosen_metric(runs: Sequence[RunScores]) -> Metric:
     """The metric of the options; else `score` for scorecards and scored cases without a pass; else `passed`."""
     for run in runs:
@@ -308,7 +321,7 @@ def chosen_metric(runs: Sequence[RunScores]) -> Metric:
     if given is not None:
         if not any(run.metrics[given.name].rows for run in runs):
             raise InvalidRequest(Problem(place_of("metric"), _no_metric(given, runs)))
-        return given
+        return check_metric(runs, given)
     passed, score = (sum(len(run.metrics[name].rows) for run in runs) for name in ("passed", "score"))
     if passed == score == 0:
         names = ", ".join(dict.fromkeys(label for run in runs for label in run.checks)) or "none"

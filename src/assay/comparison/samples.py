@@ -86,7 +86,7 @@ class CaseSample(ABC):
             measured_verdict=None if measured == decided else measured,
             cases_before=before,
             cases_after=after,
-            share=metric.kind == "passed",
+            share=metric.is_share,
             same=self.is_same,
         )
 

@@ -1,12 +1,12 @@
 """The cases of each slice, check and criterion of compared runs, and the mixes of slices that the runs have."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from assay.comparison.difference import SliceDifference, SliceMix, SliceShare, Standardization
 from assay.comparison.metric import Metric
 from assay.comparison.pairing import CaseIndex, CaseValues, PairedRuns, Pairing, RunCase, run_cases
-from assay.comparison.run_scores import RunScores, Series
+from assay.comparison.run_scores import RunScores, Series, check_metric
 from assay.comparison.samples import CaseSample, PairedCases, UnpairedCases
 from assay.concurrency.loop_budget import spend
 from assay.errors import InvalidRequest, Problem
@@ -58,12 +58,21 @@ def slice_differences(
     for by, samples in groups:
         measured = {key: samples[key] for key in sorted(samples) if samples[key].measured}
         adjusted = holm(measured, level)
-        compared = metric if by not in options.groupings else Metric(name="score", kind="score")
         for (at, name), sample in measured.items():
             spend()
+            compared = (
+                metric if by not in options.groupings else _grouped_metric(by, name, (runs[0], runs[at]))
+            )
             result = sample.result(adjusted[at, name], margin, compared)
             found[at].append(SliceDifference(by=by, slice=name, result=result))
     return [tuple(sorted(one, key=lambda part: (part.by, part.gain(metric), part.slice))) for one in found]
+
+
+def _grouped_metric(by: str, name: str, runs: Sequence[RunScores]) -> Metric:
+    """What a check or a criterion is compared by. A criterion is met or not."""
+    if by == "criterion":
+        return Metric(name="score", kind="score", by_verdict=True)
+    return check_metric(runs, Metric(name=name, kind="check", check=name))
 
 
 class _SliceNames:

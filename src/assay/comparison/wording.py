@@ -78,7 +78,9 @@ class MetricTexts(Struct, frozen=True, kw_only=True):
 def metric_texts(one: MetricDifference) -> MetricTexts:
     """`latency_ms:p95`, `1,200 ms`, `900 ms`, `−300 ms`, `99% −420 ms…−110 ms`, `improved`."""
     result = one.result
-    unit = {"cost_usd": format_usd, "latency_ms:p95": milliseconds_text}.get(one.metric)
+    unit = {"cost_usd": format_usd, "judges_usd": format_usd, "latency_ms:p95": milliseconds_text}.get(
+        one.metric
+    )
     known = result.before is not None and result.after is not None and result.difference is not None
     if unit is None or not known:
         scale = _scale(result)

@@ -35,13 +35,20 @@ def is_failing(check: JSON) -> bool:
 
 def score_of(check: JSON) -> float | None:
     """The score that a check reports; else 1 for a pass and 0 for a fail; None if it was not measured."""
+    if (score := own_score_of(check)) is not None:
+        return score
+    passed = passed_of(check)
+    return None if passed is None else float(passed)
+
+
+def own_score_of(check: JSON) -> float | None:
+    """The score that a check reports; None if it has none."""
     results: JSON = check.get("results", {})
     response = results.get("response")
     for part in (results, response if is_object(response) else {}):
         if (score := number_of(part.get("score"))) is not None:
             return score
-    passed = passed_of(check)
-    return None if passed is None else float(passed)
+    return None
 
 
 def number_of(value: Any) -> float | None:

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from assay.protocol.agents import MAX_TOKENS, MAX_USD
-from assay.protocol.json_types import is_mapping
+from assay.protocol.json_types import JSON, is_mapping, is_object
 from assay.protocol.results import CheckResult
+from assay.results.reasons import number_of
 
 
 class Spending(Struct, frozen=True):
@@ -45,6 +46,14 @@ def spending_of(result: CheckResult) -> Spending:
     tokens = metadata.get("tokens_used", metadata.get("tokens_processed"))
     known = isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS
     return Spending(1, cost, cost or 0.0, int(cost is None), tokens if known else None)
+
+
+def cost_of_check(results: JSON, metadata: Any) -> float | None:
+    """What a judge or an embedding cost, if it is known."""
+    for part in (results.get("metadata"), metadata):
+        if is_object(part) and (cost := number_of(part.get("cost_usd"))) is not None:
+            return cost
+    return None
 
 
 def spending_of_all(results: Iterable[CheckResult]) -> Spending:

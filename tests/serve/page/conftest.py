@@ -18,6 +18,7 @@ RUNS = (
     "test_review_page.py",
     "test_sign_in_page.py",
     "test_score_notation.py",
+    "test_layout_shift.py",
     "test_decision_page.py",
 )
 PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"

@@ -220,7 +220,9 @@ def test_the_list_stays_in_use_beside_the_open_case_of_a_wide_screen(site, page)
     expect(page.locator(".table-row.active")).to_contain_text("no-promise")
     drawer.get_by_role("button", name="More like: llm_judge: not met: names a next step").click()
     expect(page.locator("[data-status]")).to_have_count(1)
-    expect(page.get_by_role("button", name=re.compile("Remove the filter like"))).to_be_visible()
+    chip = page.get_by_role("button", name=re.compile("Remove the filter like"))
+    expect(chip).to_be_visible()
+    assert chip.locator("svg").bounding_box()["width"] >= 12  # its cross, however long its text is
     site.check_accessibility(page)
     drawer.locator(".overlay-body").focus()
     opened = page.url

@@ -85,6 +85,7 @@ export interface PairView {
   power: string | null;
   slices: string[];
   charts: { points: ScatterPoint[]; grid: boolean; bars: DifferenceBar[] };
+  metric_names?: string[]; // that both runs have: the rows of the table of all metrics
   metrics?: MetricTexts[];
 }
 

@@ -38,7 +38,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
     const found: Entry[] = (runs.data?.runs ?? []).map((run) => ({
       id: run.runId,
       label: run.kind === "deployment" ? `${run.transition ?? "change"} ${run.agentId ?? run.name}` : run.name || run.runId,
-      note: `${format.ago(run.createdAt)} · ${format.shortId(run.runId)}`,
+      note: `${format.clock(run.createdAt)} · ${format.shortId(run.runId)}`,
       status: run.status,
       run: () => navigate(formatAddress(`/${run.kind === "workflow" || run.kind === "deployment" ? "verify" : "runs"}/${encodeURIComponent(run.runId)}`)),
     }));

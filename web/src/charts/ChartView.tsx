@@ -22,7 +22,9 @@ export function ChartView({ title, summary, name, draw, table, onOpen }: Props) 
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
-    const observer = new ResizeObserver(() => setWidth(Math.max(260, element.clientWidth)));
+    const measure = () => setWidth(Math.max(260, element.clientWidth));
+    measure(); // before it is drawn: the height follows from the width
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
     return () => observer.disconnect();
   }, []);

@@ -17,12 +17,13 @@ const MARKED = /(^|\n)\s{0,3}(#{1,6} |[-*+] |\d+[.)] |> |```|~~~|\|.*\|)|\*\*|__
 
 /**
  * A value from outside, for every input, output, expected value, step and prompt: a conversation by its roles, Markdown,
- * a tree of JSON, pictures. Nothing in it is ever HTML, and no address in it is ever asked for.
+ * a tree of JSON, pictures. Nothing in it is ever HTML, and no address in it is ever asked for. `exact`: a text that was
+ * sent to a model is shown as it was sent, with the signs of its Markdown.
  */
-export const ContentView = memo(function ContentView({ value, label }: { value: unknown; label: string }) {
+export const ContentView = memo(function ContentView({ value, label, exact = false }: { value: unknown; label: string; exact?: boolean }) {
   const mode = useMode();
   if (value === undefined) return <p className="quiet">This content was not stored, or was erased.</p>;
-  return <Shown value={value} label={label} mode={mode} />;
+  return <Shown value={value} label={label} mode={exact && typeof value === "string" && mode === "rendered" ? "text" : mode} />;
 });
 
 /** The choice of how content is shown. It holds for all content, and stays. */

@@ -1,4 +1,4 @@
-import type { Nodes, RootContent } from "mdast";
+import type { ListItem, Nodes, RootContent, Text } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTableFromMarkdown } from "mdast-util-gfm-table";
 import { gfmTable } from "micromark-extension-gfm-table";
@@ -11,7 +11,10 @@ import { Picture } from "./Picture";
 
 const MAX_DEPTH = 30;
 
-/** Markdown as nodes of React, from its syntax tree. HTML in it stays text, and a link is text with its address. */
+/**
+ * Markdown as nodes of React, from its syntax tree. HTML in it stays text, and a link is text with its address. What is not
+ * markup keeps every character: `\\d`, `\\*` and `&lt;` are shown as they were sent.
+ */
 export function Markdown({ text }: { text: string }) {
   const tree = useMemo(() => fromMarkdown(text, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] }), [text]);
   return <div className="markdown">{childrenOf(tree, 0, text)}</div>;
@@ -27,7 +30,7 @@ function Node({ node, depth, source }: { node: RootContent; depth: number; sourc
   const inner = () => childrenOf(node, depth, source);
   switch (node.type) {
     case "text":
-      return <VisibleText text={node.value} />;
+      return <VisibleText text={writtenText(node, source)} />;
     case "paragraph":
       return <p>{inner()}</p>;
     case "heading":
@@ -43,21 +46,26 @@ function Node({ node, depth, source }: { node: RootContent; depth: number; sourc
         </code>
       );
     case "code":
-      return <CodeBlock text={node.value} language={node.lang ?? ""} />;
+      return <CodeBlock text={node.value} language={[node.lang, node.meta].filter(Boolean).join(" ")} />;
     case "blockquote":
       return <blockquote>{inner()}</blockquote>;
     case "list":
-      return node.ordered ? <ol start={node.start ?? 1}>{inner()}</ol> : <ul>{inner()}</ul>;
+      return node.ordered ? <ol>{inner()}</ol> : <ul>{inner()}</ul>;
     case "listItem":
-      return <li>{inner()}</li>;
+      return <li value={numberOf(node, source)}>{inner()}</li>;
     case "break":
-      return <br />;
+      return (
+        <>
+          {sourceOf(node, source).trim()}
+          <br />
+        </>
+      );
     case "thematicBreak":
       return <hr />;
     case "link":
       return (
         <span className="md-link">
-          {inner()} <Address url={node.url} />
+          {inner()} <Address url={node.title ? `${node.url} ${node.title}` : node.url} />
         </span>
       );
     case "image":
@@ -99,6 +107,19 @@ function CodeBlock({ text, language }: { text: string; language: string }) {
       </pre>
     </div>
   );
+}
+
+/** The text as it is written: an escape or an entity is no markup for a reader, and loses a character. */
+function writtenText(node: Text, source: string): string {
+  const raw = sourceOf(node, source);
+  if (raw === node.value || !/[\\&]/.test(raw)) return node.value;
+  return raw.replace(/\n[ \t>]*/g, "\n"); // what begins a line of a quote or a list is markup
+}
+
+/** The number that an item of an ordered list is written with. */
+function numberOf(node: ListItem, source: string): number | undefined {
+  const [number] = /^\d{1,9}(?=[.)])/.exec(sourceOf(node, source)) ?? [];
+  return number === undefined ? undefined : Number(number);
 }
 
 function sourceOf(node: RootContent, source: string): string {

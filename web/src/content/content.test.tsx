@@ -95,6 +95,20 @@ describe("markdown", () => {
     expect(html).toContain('Terms <span class="md-address">(https://example.com/t)</span>');
     expect(html).toContain("<pre>{}</pre>");
   });
+  test.each([
+    ["# Rule\n\nMatch `\\d+` or \\d+ and \\*never\\* **more**.", ["\\d+", "\\*never\\*"]],
+    ["- one \\_two\\_\n- C:\\new\\*.txt", ["one \\_two\\_", "C:\\new\\*.txt"]],
+    ["> **a** \\# b\n> c \\- d", ["\\# b\nc \\- d"]],
+    ["**say** &lt;b&gt; and &amp;amp;", ["&lt;b&gt; and &amp;amp;"]],
+    ["1. one\n1. two\n7. seven", ['value="1"', 'value="7"']],
+    ["**a**\\\nb", ["\\<br/>b"]],
+    ["[a](https://example.com/ \"a title\") **b**", ["https://example.com/ a title"]],
+    ["```python title=x\n\\n\n```", ["python title=x", "<pre>\\n</pre>"]],
+    ["| a |\n|---|\n| \\| |", ["\\|"]],
+  ])("%j loses no character that was sent", (text, kept) => {
+    const html = renderToStaticMarkup(<Markdown text={text} />).replaceAll("&amp;", "&");
+    for (const part of kept) expect(html).toContain(part);
+  });
   test("labels invisible characters", () => expect(renderToStaticMarkup(<Markdown text={"**a\u202eb**"} />)).toContain("RLO"));
 });
 

@@ -114,6 +114,17 @@ export function moment(iso: string | null | undefined): string {
   return new Date(iso).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** `04:21` of today, `12 Nov, 04:21`, `12 Nov 2025, 04:21`; with seconds, `04:21:07`. */
+export function clock(iso: string, now = Date.now(), seconds = false): string {
+  const then = new Date(iso);
+  if (Number.isNaN(then.getTime())) return MISSING;
+  const today = new Date(now);
+  const time = then.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(seconds ? { second: "2-digit" as const } : {}) });
+  if (then.toDateString() === today.toDateString()) return time;
+  const year = then.getFullYear() === today.getFullYear() ? undefined : "numeric";
+  return `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short", year })}, ${time}`;
+}
+
 /** The end of an id, enough to recognise it: ids begin with the time, so their beginnings are alike. */
 export function shortId(id: string): string {
   return id.length > 14 ? `…${id.slice(-8)}` : id;

@@ -127,7 +127,7 @@ class CompareArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     run: ResultReference
     metric: Annotated[
         Word | None,
-        Meta(description="What is compared: passed, score, cost_usd, latency_ms, or a check."),
+        Meta(description="What is compared: passed, score, cost_usd, judges_usd, latency_ms, or a check."),
     ] = None
     margin: Annotated[
         float | None, Meta(description="A difference below this does not matter: it may be `equivalent`.")

@@ -19,7 +19,7 @@ def compare(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="What is compared: passed, score, cost_usd, latency_ms (or latency_ms:p95, :median), a "
+            help="What is compared: passed, score, cost_usd, judges_usd, latency_ms (or latency_ms:p95, :median), a "
             "check, or CHECK:MEMBER.",
             metavar="M",
         ),

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired
+from assay.comparison.metric_table import metric_names
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing, case_groups, other_inputs
 from assay.comparison.result_line import BESIDE
 from assay.comparison.run_scores import RunScores
@@ -301,7 +302,7 @@ MAX_IDS = 5  # in a list of a view; the list of cases has all of them
 class PairView(Struct, frozen=True, kw_only=True):
     """
     One pair in words, as `assay compare` prints it. `slices` has the interval of each slice, in the order of the
-    comparison.
+    comparison. `metric_names` are the metrics that both runs have, `metrics` their words if they are asked for.
     """
 
     headline: str
@@ -310,6 +311,7 @@ class PairView(Struct, frozen=True, kw_only=True):
     power: str | None
     slices: tuple[str, ...]
     charts: PairCharts
+    metric_names: tuple[str, ...] = ()
     metrics: tuple[MetricTexts, ...] = ()
 
 
@@ -330,7 +332,8 @@ def comparison_view(paired: PairedRuns, margin: float | None, *, metrics: bool =
     """Raises InvalidRequest if there is nothing to compare. With `metrics`, by every metric too."""
     compared = compare_paired(paired, margin=margin, limit=0, metrics=metrics)
     pairs = tuple(
-        _pair(pair, compared, CaseLists(paired, at)) for at, pair in enumerate(compared.comparisons, 1)
+        _pair(pair, compared, CaseLists(paired, at), metric_names(paired, at))
+        for at, pair in enumerate(compared.comparisons, 1)
     )
     short = msgspec.structs.replace(compared, comparisons=tuple(map(_short, compared.comparisons)))
     return ComparisonView(
@@ -351,7 +354,9 @@ def _groupings(runs: Sequence[RunScores]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _pair(pair: PairComparison, compared: RunComparison, lists: CaseLists) -> PairView:
+def _pair(
+    pair: PairComparison, compared: RunComparison, lists: CaseLists, names: tuple[str, ...]
+) -> PairView:
     return PairView(
         headline=verdict_line(pair.result),
         counts=counts_line(pair, compared),
@@ -359,6 +364,7 @@ def _pair(pair: PairComparison, compared: RunComparison, lists: CaseLists) -> Pa
         power=power_line(pair, compared.margin),
         slices=tuple(interval_text(one.result) for one in pair.slices),
         charts=lists.charts(),
+        metric_names=names,
         metrics=tuple(map(metric_texts, pair.metrics)),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 from assay.protocol.json_types import JSON, is_list, is_object
 from assay.results.check_names import result_label
 from assay.results.reasons import description_of, number_of, passed_of, reason_of, score_of
+from assay.results.spending import cost_of_check
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -142,7 +143,13 @@ def check_parts(at: int, check: JSON, output: JSON, about: JSON, case: JSON | No
     left = at, result_label(check), check["check_type"], check["status"], passed, score_of(check), reason
     spent = number_of(check.get("metadata", {}).get("execution_time_ms"))
     text = _encode(results).decode() if results else None
-    return left, (_cost(check), spent, text, error.get("type"), error.get("message"))
+    return left, (
+        cost_of_check(check["results"], check.get("metadata")),
+        spent,
+        text,
+        error.get("type"),
+        error.get("message"),
+    )
 
 
 def _reason(check: JSON, output: JSON, about: JSON, passed: bool | None, case: JSON | None = None) -> str:
@@ -183,11 +190,3 @@ def tags_of(case: JSON) -> str | None:
         return ", ".join(tags)
     except TypeError:
         return ", ".join(map(text_of, tags))
-
-
-def _cost(check: JSON) -> float | None:
-    """The cost of a judge or an embedding, if it is known."""
-    for part in (check["results"].get("metadata"), check.get("metadata")):
-        if is_object(part) and (cost := number_of(part.get("cost_usd"))) is not None:
-            return cost
-    return None

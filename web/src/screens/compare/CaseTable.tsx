@@ -46,7 +46,7 @@ export function CaseTable({ pair, query, file }: Props) {
   const slice = useMemo(() => sliceOf(sliceText, query.by), [sliceText, query.by]);
   const cases = useInfiniteQuery({
     queryKey: ["comparison", query.runs, query.metric, "cases", query.of, change, slice],
-    queryFn: ({ pageParam, signal }) => getComparedCases({ ...query, by: slice?.by ?? "", change, slice }, pageParam, PAGE, signal),
+    queryFn: ({ pageParam, signal }) => getComparedCases({ ...query, change, slice }, pageParam, PAGE, signal),
     initialPageParam: 0,
     getNextPageParam: (page) => (page.first + page.cases.length < page.total && page.cases.length > 0 ? page.first + page.cases.length : undefined),
     staleTime: Infinity,

@@ -2,16 +2,17 @@ import "./compare.css";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, type ReactNode } from "react";
 import type { ScreenProps } from "~/app/routes";
-import { getOverview } from "~/api/cases";
+import { getOverview, type Overview } from "~/api/cases";
 import { reportSource } from "~/api/client";
 import { getComparison, type ComparisonView, type PairComparison, type PairView } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
 import { changeParams, formatAddress, useListParam, useParam } from "~/state/address";
-import { Button, Chip, Empty, ErrorState, Field, format, Interval, Loading, Notice, Segments, Select, Tag, VisibleText } from "~/ui";
+import { Button, Chip, costOf, Empty, ErrorState, Field, format, Interval, Loading, Notice, Segments, Select, Tag, VisibleText } from "~/ui";
 import { Proposal } from "./Proposal";
 import { CaseTable } from "./CaseTable";
 import { ChartView } from "~/charts/ChartView";
 import { tickText } from "~/charts/scales";
+import { factsApart } from "~/screens/runs/apart";
 import { byGrouping } from "~/screens/run/RunSlices";
 import { distribution, scatter } from "./marks";
 import { SliceLine } from "./SliceLine";
@@ -36,25 +37,25 @@ export default function CompareScreen(_: ScreenProps) {
   const [of] = useParam("of");
   const [shown, setShown] = useParam("view");
   const asked = { runs, metric, by: by === NO_SLICES ? "" : by, margin };
-  const options = (of: typeof asked, enabled: boolean) => ({
-    queryKey: ["comparison", runs, metric, of.by, margin],
-    queryFn: ({ signal }: { signal: AbortSignal }) => getComparison(of, signal),
-    enabled,
+  const options = (by: string, enabled: boolean) => ({
+    queryKey: ["comparison", runs, metric, by, margin],
+    queryFn: ({ signal }: { signal: AbortSignal }) => getComparison({ ...asked, by }, signal),
+    enabled: enabled && runs.length >= 2,
     staleTime: Infinity, // runs that have ended do not change
     retry: false,
   });
-  const first = useQuery(options(asked, runs.length >= 2));
-  const byTag = by === "" && (first.data?.groupings ?? []).includes("tag") && reportSource() === null;
-  const tags = useQuery(options({ ...asked, by: "tag" }, byTag)); // slices without a choice
-  const hasTags = byTag && tags.data !== undefined && tags.data.comparison.comparisons.some((pair) => (pair.slices ?? []).length > 1);
-  const view = hasTags ? tags : first;
-  const query = hasTags ? { ...asked, by: "tag" } : asked;
+  const byTag = by === "" && !/:(median|p95)$/.test(metric) && reportSource() === null; // slices without a choice
+  const tags = useQuery(options("tag", byTag));
+  const plain = useQuery(options(asked.by, !byTag || tags.isError)); // too many tags are no reason for no comparison
+  const view = byTag && !tags.isError ? tags : plain;
+  const hasTags = view === tags && tags.data?.comparison.comparisons.some((pair) => (pair.slices ?? []).length > 1) === true;
+  const query = view === tags ? { ...asked, by: "tag" } : asked;
   const rows = useRunRows(runs);
   if (runs.length === 1) return <Proposal run={runs[0] ?? ""} />;
   if (runs.length < 2) return <NoRuns />;
   const at = Math.max(0, view.data?.comparison.comparisons.findIndex((pair) => pair.run === of) ?? 0);
   const metrics = metricOptions(view.data?.checks ?? [], metric);
-  const groupings = groupingOptions(first.data?.groupings ?? [], by, hasTags);
+  const groupings = groupingOptions(view.data?.groupings ?? [], by, hasTags);
   return (
     <div className="screen compare">
       <header className="screen-head">
@@ -96,13 +97,19 @@ export default function CompareScreen(_: ScreenProps) {
       ) : view.isError ? (
         <ErrorState error={view.error} retry={() => void view.refetch()} />
       ) : (
-        <Comparison view={view.data} at={at} rows={rows} query={query} slicing={byTag && tags.isLoading} />
+        <Comparison view={view.data} at={at} rows={rows} query={query} sliced={view !== tags || hasTags} />
       )}
     </div>
   );
 }
 
-function useRunRows(runs: string[]): Record<string, RunRow> {
+type RunAbout = Pick<Overview, "run" | "latency">;
+
+function useApart(rows: Record<string, RunAbout>): Map<string, string[]> {
+  return useMemo(() => factsApart(Object.values(rows).map((one) => one.run)), [rows]);
+}
+
+function useRunRows(runs: string[]): Record<string, RunAbout> {
   const overviews = useQueries({
     queries: runs.map((run) => ({
       queryKey: ["run", run, "overview"],
@@ -110,7 +117,7 @@ function useRunRows(runs: string[]): Record<string, RunRow> {
       retry: false,
     })),
   });
-  return Object.fromEntries(overviews.flatMap((one) => (one.data ? [[one.data.run.runId, one.data.run]] : [])));
+  return Object.fromEntries(overviews.flatMap((one) => (one.data ? [[one.data.run.runId, one.data]] : [])));
 }
 
 /** The end of an id: runs of one day begin alike. */
@@ -137,27 +144,37 @@ function NoRuns() {
   );
 }
 
-/** The runs that are compared: the baseline, then the others. */
-function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string, RunRow>; onSwap: () => void }) {
+/** The runs that are compared: the baseline, then the others. Each card has its height before its run is read. */
+function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string, RunAbout>; onSwap: () => void }) {
+  const apart = useApart(rows);
   return (
     <ol className="compare-runs" aria-label="Runs">
       {runs.map((run, index) => {
-        const row = rows[run];
+        const row = rows[run]?.run;
+        const latency = rows[run]?.latency;
+        const facts = apart.get(run) ?? [];
         return (
           <li key={run} className="card compare-run">
             <div className="row">
               <span className="faint">{index === 0 ? "Baseline" : runs.length > 2 ? `Run ${index}` : "Run"}</span>
               <span className="grow" />
-              {row?.score && <Interval score={row.score} />}
+              {row?.score ? <Interval score={row.score} /> : <span className="interval" />}
               {index === 0 && runs.length === 2 && reportSource() === null && <Button kind="plain" size="small" icon="compare" aria-label="Swap the baseline and the run" onClick={onSwap} />}
             </div>
             <a className="truncate compare-name" href={formatAddress(`/runs/${encodeURIComponent(run)}`)} title={run}>
               {row?.name || run}
             </a>
-            <div className="faint truncate">
-              {row ? [row.agentId, row.agentVersion, format.ago(row.createdAt), row.total === null ? "" : format.plural(row.total, "case"), endOf(run)].filter(Boolean).join(" · ")   : ""}
+            <div className="row compare-tags" title={row && format.moment(row.createdAt)}>
+              {row && (
+                <span className="truncate quiet">
+                  <VisibleText text={facts.length > 0 ? facts.join(" · ") : [row.agentId, row.agentVersion, format.clock(row.createdAt)].filter(Boolean).join(" · ")} />
+                </span>
+              )}
+              {row && <Provenance row={row} known={facts} />}
             </div>
-            {row && <Provenance row={row} />}
+            <div className="faint truncate">
+              {row && [row.total === null ? "" : format.plural(row.total, "case"), costOf(row.costParts) || row.costText, latency && `p95 ${latency.p95Text}`, endOf(run)].filter(Boolean).join(" · ")}
+            </div>
           </li>
         );
       })}
@@ -165,41 +182,38 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
   );
 }
 
-/** What tells the run apart from others: its commit, models and tags. */
-function Provenance({ row }: { row: RunRow }) {
-  const tags = (row.tags ?? []).filter((tag) => !tag.startsWith("name="));
-  if (!row.commit && tags.length === 0 && (row.models ?? []).length === 0) return null;
+/** The commit, the models and the tags of the run, beside what is known already: that in which it differs. */
+function Provenance({ row, known }: { row: RunRow; known: string[] }) {
+  const commit = row.commit && `${row.commit.id.slice(0, 7)}${row.commit.clean === false ? " + changes" : ""}`;
+  const tags = [...(row.models ?? []).slice(0, 2), ...(row.tags ?? []).filter((tag) => !tag.startsWith("name="))];
   return (
-    <div className="row compare-tags">
-      {row.commit && (
-        <span className="mono faint" title={row.commit.id}>
-          {row.commit.id.slice(0, 10)}
-          {row.commit.clean === false && " + changes"}
+    <>
+      {commit && !known.includes(commit) && (
+        <span className="mono faint" title={row.commit?.id}>
+          {commit}
         </span>
       )}
-      {(row.models ?? []).slice(0, 2).map((model) => (
-        <Tag key={model}>
-          <VisibleText text={model} />
-        </Tag>
-      ))}
-      {tags.slice(0, 3).map((tag) => (
-        <Tag key={tag}>
-          <VisibleText text={tag} />
-        </Tag>
-      ))}
-    </div>
+      {tags
+        .filter((tag) => !known.includes(tag))
+        .slice(0, 4)
+        .map((tag) => (
+          <Tag key={tag}>
+            <VisibleText text={tag} />
+          </Tag>
+        ))}
+    </>
   );
 }
 
 interface ComparisonProps {
   view: ComparisonView;
   at: number;
-  rows: Record<string, RunRow>;
+  rows: Record<string, RunAbout>;
   query: { runs: string[]; metric: string; by: string; margin: string };
-  slicing: boolean; // the slices are on their way
+  sliced: boolean; // one slice with all cases tells nothing
 }
 
-function Comparison({ view, at, rows, query, slicing }: ComparisonProps) {
+function Comparison({ view, at, rows, query, sliced }: ComparisonProps) {
   const { comparisons, metric, lower_is_better: lowerIsBetter } = view.comparison;
   const pair = comparisons[at];
   const words = view.pairs[at];
@@ -207,14 +221,14 @@ function Comparison({ view, at, rows, query, slicing }: ComparisonProps) {
   if (!pair || !words) return <ErrorState error={new Error("The server sent no comparison.")} />;
   const { points, grid, bars } = words.charts;
   const passed = points.length > 0 && metric === "passed" ? passCounts(points) : null;
-  const slices = (pair.slices ?? []).map((slice, index) => ({ ...slice, text: words.slices[index] ?? "" }));
+  const slices = (sliced ? (pair.slices ?? []) : []).map((slice, index) => ({ ...slice, text: words.slices[index] ?? "" }));
   const file = `comparison-${format.shortId(pair.run).replace("…", "")}`;
   const open = (id: string) => changeParams({ case: id });
   return (
     <>
       {comparisons.length > 1 && <PairTable view={view} at={at} rows={rows} />}
-      <Verdict pair={pair} words={words} where={slicing ? <p className="faint">Reading the slices…</p> : <SliceLine slices={slices} lowerIsBetter={lowerIsBetter} />} />
-      <MetricTable query={{ ...query, by: "" }} at={at} chosen={metric} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
+      <Verdict pair={pair} words={words} where={<SliceLine slices={slices} lowerIsBetter={lowerIsBetter} />} />
+      <MetricTable query={query} at={at} chosen={metric} names={words.metric_names ?? []} own={pair.metrics && words.metrics ? { metrics: pair.metrics, texts: words.metrics } : undefined} />
       {passed !== null && <PassStrip counts={passed} selects={reportSource() === null} />}
       {points.length > 0 && passed === null && (
         <div className="compare-charts">
@@ -244,7 +258,8 @@ function Comparison({ view, at, rows, query, slicing }: ComparisonProps) {
 }
 
 /** Each run beside the baseline, where there are several. A row chooses the pair below. */
-function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows: Record<string, RunRow> }) {
+function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows: Record<string, RunAbout> }) {
+  const apart = useApart(rows);
   return (
     <div className="card small-table compare-pairs">
       <table>
@@ -268,9 +283,9 @@ function PairTable({ view, at, rows }: { view: ComparisonView; at: number; rows:
             <tr key={pair.run} className={index === at ? "chosen" : ""}>
               <th scope="row">
                 <button type="button" className="compare-choose" aria-pressed={index === at} onClick={() => changeParams({ of: pair.run, case: undefined })}>
-                  {rows[pair.run]?.name ? (
+                  {rows[pair.run]?.run.name ? (
                     <>
-                      {rows[pair.run]?.name} <span className="faint">{endOf(pair.run)}</span>
+                      <VisibleText text={rows[pair.run]?.run.name ?? ""} /> <span className="faint">{(apart.get(pair.run) ?? []).join(" · ") || endOf(pair.run)}</span>
                     </>
                   ) : (
                     pair.run

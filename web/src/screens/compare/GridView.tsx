@@ -2,6 +2,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { getGrid, type GridCell, type GridRow } from "~/api/comparison";
 import type { RunRow } from "~/api/runs";
+import { factsApart } from "~/screens/runs/apart";
 import { formatAddress, navigate, useParam } from "~/state/address";
 import { type Column, DataTable, Empty, ErrorState, ExportMenu, format, Loading, Segments, VisibleText } from "~/ui";
 
@@ -12,7 +13,7 @@ const SHOWN = [
 ] as const;
 
 /** The cases of several runs: a row for each case, a column for each run. */
-export function GridView({ runs, metric, rows: about }: { runs: string[]; metric: string; rows: Record<string, RunRow> }) {
+export function GridView({ runs, metric, rows: about }: { runs: string[]; metric: string; rows: Record<string, { run: RunRow }> }) {
   const [only, setOnly] = useParam("only", "different");
   const different = only === "different";
   const grid = useInfiniteQuery({
@@ -24,7 +25,8 @@ export function GridView({ runs, metric, rows: about }: { runs: string[]; metric
     retry: false,
   });
   const rows = useMemo(() => grid.data?.pages.flatMap((page) => page.rows) ?? [], [grid.data]);
-  const names = runs.map((run, at) => nameOf(run, about[run], at));
+  const apart = useMemo(() => factsApart(Object.values(about).map((one) => one.run)), [about]);
+  const names = runs.map((run, at) => nameOf(run, apart.get(run) ?? [], at));
   const first = grid.data?.pages[0];
   const words = first?.metric === "passed";
   const columns = useMemo(() => columnsOf(runs, names, words), [runs, names.join("\n"), words]);
@@ -88,9 +90,8 @@ function openRow(runs: string[], metric: string, row: GridRow): void {
   navigate(formatAddress("/compare", { runs: runs.join(","), metric, of: runs[Math.max(1, other)], case: row.id }));
 }
 
-function nameOf(run: string, row: RunRow | undefined, at: number): string {
-  const about = row && [row.agentVersion, ...(row.tags ?? []).map((tag) => tag.replace(/^name=/, ""))].filter(Boolean)[0];
-  return `${at === 0 ? "Baseline" : `Run ${at}`}${about ? ` ${about}` : ` …${run.slice(-4)}`}`;
+function nameOf(run: string, facts: string[], at: number): string {
+  return `${at === 0 ? "Baseline" : `Run ${at}`} ${facts[0] ?? `…${run.slice(-4)}`}`;
 }
 
 function columnsOf(runs: string[], names: string[], words: boolean): Column<GridRow>[] {

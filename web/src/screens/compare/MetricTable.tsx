@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getComparison, type MetricDifference, type MetricTexts } from "~/api/comparison";
 import { reportSource } from "~/api/client";
 import { changeParams } from "~/state/address";
-import { ErrorState, Loading, VisibleText } from "~/ui";
+import { ErrorState, VisibleText } from "~/ui";
 import { VerdictChip } from "./VerdictChip";
 import { casesText, METRIC_NAMES } from "./words";
 
@@ -10,12 +10,13 @@ interface Props {
   query: { runs: string[]; metric: string; by: string; margin: string };
   at: number; // of the pair
   chosen: string;
+  names: string[]; // of the rows to come
   /** Those of a report, which asks for nothing. */
   own?: { metrics: MetricDifference[]; texts: MetricTexts[] };
 }
 
 /** Every metric at once, with intervals that are adjusted for their number. A row chooses the metric of the verdict above. */
-export function MetricTable({ query, at, chosen, own }: Props) {
+export function MetricTable({ query, at, chosen, names, own }: Props) {
   const { runs, metric, by, margin } = query;
   const view = useQuery({
     queryKey: ["comparison", runs, metric, by, margin, "metrics"],
@@ -26,36 +27,13 @@ export function MetricTable({ query, at, chosen, own }: Props) {
   });
   const metrics = own?.metrics ?? view.data?.comparison.comparisons[at]?.metrics ?? [];
   const texts = own?.texts ?? view.data?.pairs[at]?.metrics ?? [];
-  if (view.isLoading) {
-    return (
-      <div className="card compare-metrics-wait">
-        <Loading label="Comparing every metric" lines={4} />
-      </div>
-    );
-  }
   if (view.isError) return <ErrorState error={view.error} retry={() => void view.refetch()} />;
+  if (view.isLoading) return <Waiting names={names} />;
   if (metrics.length === 0) return null;
   return (
     <section className="card small-table compare-metrics" aria-label="Every metric" tabIndex={0}>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Metric</th>
-            <th scope="col" className="num compare-count">
-              Cases
-            </th>
-            <th scope="col" className="num compare-wide">
-              Before → after
-            </th>
-            <th scope="col" className="num">
-              Change
-            </th>
-            <th scope="col" className="num compare-count">
-              Interval (adjusted)
-            </th>
-            <th scope="col">Verdict</th>
-          </tr>
-        </thead>
+        <Head />
         <tbody>
           {metrics.map((one, index) => {
             const words = texts[index];
@@ -83,7 +61,64 @@ export function MetricTable({ query, at, chosen, own }: Props) {
           })}
         </tbody>
       </table>
-      <p className="compare-note">The intervals are adjusted for the number of metrics by Holm’s method. The verdict above is of one metric and is not adjusted.</p>
+      <Note />
     </section>
+  );
+}
+
+/** As high as the table will be, so that nothing below it moves. */
+function Waiting({ names }: { names: string[] }) {
+  return (
+    <div className="card small-table compare-metrics" role="status" aria-label="Comparing every metric">
+      <table aria-hidden="true">
+        <Head />
+        <tbody>
+          {names.map((name) => (
+            <tr key={name}>
+              <th scope="row">
+                <VisibleText text={METRIC_NAMES[name] ?? name} />
+              </th>
+              <td colSpan={5}>
+                <span className="chip plain">
+                  <span className="skeleton compare-skeleton" />
+                </span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Note />
+    </div>
+  );
+}
+
+function Head() {
+  return (
+    <thead>
+      <tr>
+        <th scope="col">Metric</th>
+        <th scope="col" className="num compare-count">
+          Cases
+        </th>
+        <th scope="col" className="num compare-wide">
+          Before → after
+        </th>
+        <th scope="col" className="num">
+          Change
+        </th>
+        <th scope="col" className="num compare-count">
+          Interval (adjusted)
+        </th>
+        <th scope="col">Verdict</th>
+      </tr>
+    </thead>
+  );
+}
+
+function Note() {
+  return (
+    <p className="compare-note">
+      The intervals are adjusted for the number of metrics by Holm’s method; the verdict above is of one metric and is not. Costs are those of a case, over the cases of both runs.
+    </p>
   );
 }

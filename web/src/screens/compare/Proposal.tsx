@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getOverview } from "~/api/cases";
 import { queryRuns, type RunRow } from "~/api/runs";
+import { factsApart } from "~/screens/runs/apart";
 import { formatAddress } from "~/state/address";
 import { Empty, ErrorState, format, Interval, Loading, VisibleText } from "~/ui";
 
@@ -18,6 +19,7 @@ export function Proposal({ run }: { run: string }) {
   if (overview.isError || others.isError) return <ErrorState error={overview.error ?? others.error} />;
   if (own === undefined || (own.name !== "" && others.isPending)) return <Loading label="Looking for runs to compare with" />;
   const offered = offeredRuns(own, others.data?.runs ?? []);
+  const apart = factsApart([own, ...offered]);
   const [first, ...rest] = offered;
   const pick = (
     <a className={first ? "button" : "button primary"} href={formatAddress("/runs", { pick: run })}>
@@ -54,7 +56,7 @@ export function Proposal({ run }: { run: string }) {
                 <span className="mono">{format.shortId(other.runId)}</span>
               </a>
               <span className="quiet" title={format.moment(other.createdAt)}>
-                {[format.ago(other.createdAt), other.agentVersion, ...(other.tags ?? [])].filter(Boolean).join(" · ")}
+                <VisibleText text={[...(apart.get(other.runId) ?? []), format.ago(other.createdAt)].join(" · ")} />
               </span>
               <span className="grow" />
               {other.score && <Interval score={other.score} />}

@@ -16,7 +16,7 @@ export function SliceLine({ slices, lowerIsBetter }: { slices: NamedSlice[]; low
   const more = regressed.length - named.length;
   return (
     <p className="compare-slice-line">
-      {regressed.length > 0 ? "Worse in " : fell.length > 0 ? "No slice is shown to be worse. The largest drop is in " : "No slice fell."}
+      {regressed.length > 0 ? "Worse in " : fell.length > 0 ? "The largest drop may be chance: " : "No slice fell."}
       {named.map((one, at) => (
         <span key={`${one.by}:${one.slice}`}>
           {at > 0 && "; "}

@@ -31,7 +31,8 @@ export const VERDICT_WHY: Record<VerdictWord, string> = {
 export const METRIC_NAMES: Record<string, string> = {
   passed: "Passed",
   score: "Score",
-  cost_usd: "Cost",
+  cost_usd: "Cost, system",
+  judges_usd: "Cost, judges",
   latency_ms: "Latency, mean",
   "latency_ms:median": "Latency, median",
   "latency_ms:p95": "Latency, p95",

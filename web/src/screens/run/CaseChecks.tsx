@@ -84,7 +84,7 @@ function ArgumentView({ name, value }: { name: string; value: Record<string, unk
         )}
       </dt>
       <dd>
-        <ContentView value={value["value"]} label={`Argument ${name}`} />
+        <ContentView value={value["value"]} label={`Argument ${name}`} exact={name === "prompt"} />
       </dd>
     </>
   );

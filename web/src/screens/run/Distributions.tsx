@@ -7,15 +7,19 @@ const NAMES: Record<string, string> = { score: "Score", latency_ms: "Latency", c
 const WIDTH = 132;
 const HEIGHT = 34;
 
-/** How scores, latencies and costs of the results are spread. A number that each result has equally is left out. */
-export function Distributions({ run, version }: { run: string; version: string }) {
+/**
+ * How scores, latencies and costs of the results are spread. A number that each result has equally is left out. Their
+ * place is kept until they are read, so that nothing below moves.
+ */
+export function Distributions({ run, version, measured }: { run: string; version: string; measured: boolean }) {
   const found = useQuery({
     queryKey: ["run", run, "distributions", version],
     queryFn: ({ signal }) => getDistributions(run, signal),
+    enabled: measured,
     retry: false,
   });
-  const shown = (found.data?.distributions ?? []).filter((one) => one.bars.length > 1);
-  if (shown.length === 0) return null;
+  const shown = (found.data?.distributions ?? []).filter((one) => one.bars.filter((bar) => bar.results > 0).length > 1);
+  if (!measured || found.isError) return null;
   return (
     <div className="distributions">
       {shown.map((one) => (

@@ -23,7 +23,7 @@ export function Headline({ overview, onFilter }: { overview: Overview; onFilter:
           <UnmeasuredNumber overview={overview} onFilter={onFilter} />
           <RepeatNumber overview={overview} />
         </dl>
-        {reportSource() === null && overview.run.counts !== null && <Distributions run={overview.run.runId} version={overview.progress === null ? overview.run.version : ""} />}
+        {reportSource() === null && overview.run.counts !== null && <Distributions run={overview.run.runId} version={overview.progress === null ? overview.run.version : ""} measured={overview.run.counts.passed + overview.run.counts.failed > 0} />}
       </div>
       {overview.findings && overview.findings.length > 0 && <KindTable findings={overview.findings} notLookedFor={overview.notLookedFor ?? []} measured={overview.attack?.failed === 0} />}
     </section>

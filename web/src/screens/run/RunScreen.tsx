@@ -256,8 +256,17 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     <>
       <Headline overview={overview} onFilter={(show) => change({ show, q: undefined })} />
       {(overview.slices ?? []).length > 0 && <RunSlices slices={overview.slices ?? []} />}
-      <Slices run={run.runId} live={overview.progress !== null} judged={overview.links["review"] !== undefined} where={view.where} onWhere={toggle} onCheck={chooseCheck} />
-      <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} change={change} collect={collect} />
+      <Slices
+        run={run.runId}
+        live={overview.progress !== null}
+        judged={overview.links["review"] !== undefined}
+        results={(run.total ?? 0) * (run.trials ?? 1)}
+        failing={run.counts !== null && run.counts.failed + run.counts.error > 0}
+        where={view.where}
+        onWhere={toggle}
+        onCheck={chooseCheck}
+      >
+      <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} counts={countsOf(overview)} corrected={overview.effective?.corrected.length} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">
         {message}
@@ -288,6 +297,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
           findings={overview.findings !== undefined}
         />
       )}
+      </Slices>
       {open !== null && <CaseDrawer run={run.runId} position={open} onClose={close} onMove={move} onNextFailure={nextFailure} onWhere={likeThis} />}
     </>
   );
@@ -324,6 +334,13 @@ function SearchNote({ rows: { search }, noun }: { rows: Rows; noun: string }) {
       )}
     </p>
   );
+}
+
+/** The counts of the cases as the list has them; it comes later. */
+function countsOf({ run: { counts }, progress }: Overview) {
+  if (counts === null || progress !== null) return undefined;
+  const { passed, failed, ungraded, error, skipped } = counts;
+  return { ...counts, all: passed + failed + ungraded + error + skipped };
 }
 
 function caseOf(params: URLSearchParams): number | null {

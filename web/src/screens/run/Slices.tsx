@@ -1,10 +1,11 @@
 import "./panels.css";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 
 import { getSlices, type CaseSlice, type SliceName, type SlicesAnswer } from "~/api/cases";
 import { reportSource } from "~/api/client";
 import { Select } from "~/ui/controls";
+import { Loading } from "~/ui/display";
 import { count } from "~/ui/format";
 import { VisibleText } from "~/ui/VisibleText";
 import { JudgeNote } from "../review/JudgeNote";
@@ -12,20 +13,29 @@ import { REASON } from "./view";
 
 const MODEL = "$.output.metadata.model";
 const CHECK = "check";
+const MAX_RESULTS = 10_000; // that the server counts by slice
+const SOON = 1_000; // results that it counts in a moment
 
 interface Props {
   run: string;
   live: boolean;
   judged: boolean; // judges answered
+  results: number;
+  failing: boolean; // there are failures, so that there is something to show
   where: SliceName[];
   onWhere: (slice: SliceName) => void;
   onCheck: (label: string) => void; // only cases where this check fails
+  children: ReactNode; // what is below
 }
 
-/** Where the run is worse, and what fails most. A click shows only these cases. */
-export function Slices({ run, live, judged, where, onWhere, onCheck }: Props) {
+/**
+ * Where the run is worse, and what fails most. A click shows only these cases. The panels have their height before they are
+ * read; of a run without a failure there may be none, so what is below waits for them.
+ */
+export function Slices({ run, live, judged, results, failing, where, onWhere, onCheck, children }: Props) {
   const [by, setBy] = useState("tag");
-  const enabled = !live && reportSource() === null;
+  const shown = !live && reportSource() === null;
+  const enabled = shown && results <= MAX_RESULTS;
   const options = (name: string) => ({
     queryKey: ["run", run, "slices", name],
     queryFn: ({ signal }: { signal: AbortSignal }) => getSlices(run, name, signal),
@@ -36,12 +46,19 @@ export function Slices({ run, live, judged, where, onWhere, onCheck }: Props) {
   const slices = useQuery(options(by));
   const groups = useQuery(options(REASON));
   const members = groups.data?.members ?? ["tag"];
-  if (!enabled || groups.data === undefined) return null;
-  if (!groups.data.counted) return <p className="quiet">This run has too many results to count them by slice here: `assay report --by` does it.</p>;
+  const above = (panel: ReactNode, below: ReactNode = children) => (
+    <>
+      {panel}
+      {below}
+    </>
+  );
+  if (!shown || groups.isError) return above(null);
+  if (!enabled || groups.data?.counted === false) return above(<p className="quiet">This run has too many results to count them by slice here: `assay report --by` does it.</p>);
+  if (groups.data === undefined) return failing ? above(<Panels />) : results > SOON ? above(null) : above(<Panels />, null);
   const alone = by === "tag" && members.length === 1 && (slices.data?.slices.length ?? 0) < 2; // one slice is the run
-  if (alone && groups.data.slices.length === 0) return null;
+  if (alone && groups.data.slices.length === 0) return above(null);
   const pressed = (name: string, slice: CaseSlice) => where.some((one) => one.by === name && one.name === slice.name);
-  return (
+  return above(
     <div className="run-panels">
       {!alone && <section className="card run-panel" aria-label="Slices">
         <div className="row">
@@ -90,6 +107,18 @@ export function Slices({ run, live, judged, where, onWhere, onCheck }: Props) {
           {judged && <JudgeNote run={run} />}
         </section>
       )}
+    </div>,
+  );
+}
+
+function Panels() {
+  return (
+    <div className="run-panels">
+      {["Loading the slices", "Loading what fails"].map((label) => (
+        <div key={label} className="card run-panel">
+          <Loading label={label} lines={5} />
+        </div>
+      ))}
     </div>
   );
 }

@@ -20,6 +20,8 @@ const SORTS = [
   ["-latency", "Slowest first"],
 ] as const;
 
+type Counts = CasesAnswer["counts"];
+
 interface Props {
   run: string;
   view: View;
@@ -27,18 +29,20 @@ interface Props {
   columns: CheckColumn[];
   findings: boolean;
   noun: string;
+  counts: Counts | undefined; // of the headline: there before the first rows
+  corrected: number | undefined;
   change: (params: Record<string, string | undefined>) => void;
   collect: () => Promise<CaseRow[]>;
 }
 
 /** Search, filter, order and export of the cases. */
-export function Toolbar({ run, view, rows, columns, findings, noun, change, collect }: Props) {
+export function Toolbar({ run, view, rows, columns, findings, noun, counts, corrected, change, collect }: Props) {
   const sort = `${view.descending ? "-" : ""}${view.sort}`;
   const sorts = SORTS.some(([value]) => value === sort) ? SORTS : [...SORTS, [sort, `By ${view.sort}`] as const];
   return (
     <div className="toolbar" role="group" aria-label={`Filter the ${noun}s`}>
       <SearchField className="run-search" label={`Search ${noun}s`} placeholder="Search ids, inputs, outputs, reasons" value={view.text} hotkey="/" delay={300} onChange={(text) => change({ q: text || undefined })} />
-      <Segments label="Show" value={view.show} options={showOptions(rows.first, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
+      <Segments label="Show" value={view.show} options={showOptions(rows.first?.counts ?? counts, rows.first?.effective?.corrected ?? corrected, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
       {columns.length > 1 && (
         <Select
           label="Only where this check failed"
@@ -60,9 +64,7 @@ export function Toolbar({ run, view, rows, columns, findings, noun, change, coll
   );
 }
 
-function showOptions(answer: CasesAnswer | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
-  const counts = answer?.counts;
-  const corrected = answer?.effective?.corrected;
+function showOptions(counts: Counts | undefined, corrected: number | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
   const unmeasured = counts ? counts.error + counts.skipped : 0;
   const options: [Show, string, number | undefined][] = [
     ["all", "All", counts?.all],

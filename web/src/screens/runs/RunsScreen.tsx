@@ -6,6 +6,7 @@ import { Sparkline } from "~/charts/Sparkline";
 import { formatAddress, navigate } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, type Column, DataTable, ErrorState, ExportMenu, format, Icon, Loading, Notice, VisibleText } from "~/ui";
+import { factsApart } from "./apart";
 import { CompactRun, EXPORT_COLUMNS, KIND_NAMES, Outcome, runAddress, runColumns, ScoreCell, titleOf } from "./columns";
 import { NoMatch, NoRuns } from "./EmptyRuns";
 import { useLiveRuns } from "./live";
@@ -62,7 +63,8 @@ export default function RunsScreen() {
   ]);
 
   const { setTag } = state;
-  const columns = useMemo(() => runColumns(setTag), [setTag]);
+  const apart = useMemo(() => factsApart(rows), [rows]);
+  const columns = useMemo(() => runColumns(setTag, apart), [setTag, apart]);
   const looked = lookedText(pages.at(-1));
   const clear = () => navigate(formatAddress("/runs"));
   const more = { has: list.hasNextPage, loading: list.isFetchingNextPage, load: () => void list.fetchNextPage() };
@@ -150,7 +152,7 @@ export default function RunsScreen() {
           onPick={pick}
           total={isFiltered(filter) ? undefined : counts.data?.counts?.total}
           more={more}
-          compact={{ below: 800, height: 92, row: (run) => <CompactRun run={run} /> }}
+          compact={{ below: 800, height: 92, row: (run) => <CompactRun run={run} facts={apart.get(run.runId)} /> }}
           foot={list.isFetchingNextPage ? "Loading more" : looked || undefined}
         />
       )}

@@ -21,15 +21,16 @@ export function titleOf(run: RunRow): string {
   return run.name || "Without a name";
 }
 
-function Name({ run }: { run: RunRow }) {
-  const parts = [KIND_NAMES[run.kind], run.suiteVersion && `v${run.suiteVersion}`, format.shortId(run.runId)].filter(Boolean);
+/** Beside a run of the same name, what tells them apart stands in the place of the id. */
+function Name({ run, facts }: { run: RunRow; facts: string[] }) {
+  const parts = facts.length > 0 ? facts : [KIND_NAMES[run.kind], run.suiteVersion && `v${run.suiteVersion}`, format.shortId(run.runId)].filter(Boolean);
   return (
     <div className="runs-name">
       <a className="truncate" href={runAddress(run)} tabIndex={-1} title={run.name || run.runId}>
         <VisibleText text={titleOf(run)} />
       </a>
-      <span className="faint truncate" title={run.runId}>
-        {parts.join(" · ")}
+      <span className="faint truncate" title={[KIND_NAMES[run.kind], ...facts, run.runId].join(" · ")}>
+        <VisibleText text={parts.join(" · ")} />
       </span>
     </div>
   );
@@ -151,9 +152,9 @@ function models(run: RunRow): string {
   return (run.models ?? []).join(", ");
 }
 
-export function runColumns(onTag: (tag: string) => void): Column<RunRow>[] {
+export function runColumns(onTag: (tag: string) => void, apart: Map<string, string[]>): Column<RunRow>[] {
   return [
-    { id: "name", header: "Run", width: "minmax(172px, 1.7fr)", cell: (run) => <Name run={run} /> },
+    { id: "name", header: "Run", width: "minmax(172px, 1.7fr)", cell: (run) => <Name run={run} facts={apart.get(run.runId) ?? []} /> },
     { id: "status", header: "Outcome", width: "138px", cell: (run) => <Outcome run={run} /> },
     { id: "score", header: "Score", title: "With its 95 % interval", width: "200px", align: "end", sort: "score", cell: (run) => <ScoreCell run={run} /> },
     { id: "cases", header: "Passed", title: "Passed cases or tasks, of all", width: "132px", align: "end", cell: (run) => <CasesCell run={run} /> },
@@ -224,7 +225,7 @@ export const EXPORT_COLUMNS: ExportColumn<RunRow>[] = [
 ];
 
 /** A run on a phone: three lines. `amount`: how many runs it stands for. */
-export function CompactRun({ run, amount }: { run: RunRow; amount?: number }) {
+export function CompactRun({ run, amount, facts = [] }: { run: RunRow; amount?: number; facts?: string[] }) {
   const scored = run.kind === "evaluation" || run.kind === "agent-eval";
   return (
     <div className="runs-compact">
@@ -244,7 +245,7 @@ export function CompactRun({ run, amount }: { run: RunRow; amount?: number }) {
         <div className="quiet truncate">{run.kind === "deployment" ? `to ${run.toState ?? "another state"}` : run.verdict ? `last verdict: ${run.verdict}` : "no verdict yet"}</div>
       )}
       <div className="faint truncate">
-        {[amount === undefined ? KIND_NAMES[run.kind] : format.plural(amount, "run"), run.kind === "deployment" ? "" : run.agentId, run.costText, format.duration(run.durationMs), format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
+        {[amount === undefined ? KIND_NAMES[run.kind] : format.plural(amount, "run"), run.kind === "deployment" || facts.length > 0 ? "" : run.agentId, ...facts, run.costText, format.duration(run.durationMs), facts.length > 0 ? "" : format.ago(run.createdAt)].filter((part) => part && part !== format.MISSING).join(" · ")}
       </div>
     </div>
   );

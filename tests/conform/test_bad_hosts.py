@@ -4,9 +4,8 @@ import gzip
 import json
 import re
 import socket
-import threading
 import time
-from contextlib import contextmanager, suppress
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -14,52 +13,22 @@ from hypothesis import strategies as st
 
 from assay.conform import check, http_client
 from assay.conform.catalog import all_checks
-from assay.conform.check import Host, Keys, NotTried
+from assay.conform.check import Failed, Host, Keys, NotTried
 from assay.conform.http_client import HttpClient
 from assay.conform.run import LANES, PATIENCE, Unreachable, chosen, clean_up, run_checks
 from assay.errors import UsageError
+from support.conform.raw_host import HEAD, answering, raw_host
 from support.waiting import PATIENCE as LONG
 
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 RESULT = b'{"results": []}'
 
 
-@contextmanager
-def raw_host(behave):
-    """The address of a host that does `behave(connection)` for each connection, and the number of connections."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    asked = []
-    stop = threading.Event()
-
-    def one(connection):
-        with connection, suppress(OSError):
-            request = b""
-            while b"\r\n\r\n" not in request:
-                request += connection.recv(65536) or b"\r\n\r\n"
-            head, _, body = request.partition(b"\r\n\r\n")
-            length = re.search(rb"content-length: (\d+)", head.lower())
-            while length and len(body) < int(length[1]) and (more := connection.recv(65536)):
-                body += more  # an answer before it would be lost
-            asked.append(request)
-            behave(*(connection, stop, request)[: behave.__code__.co_argcount])
-
-    def serve():
-        while not stop.is_set():
-            with suppress(OSError):
-                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
-    finally:
-        stop.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(LONG)
-
-
 def hang(connection, stop):
+    stop.wait(LONG)
+
+
+def hang_after_headers(connection, stop):
+    connection.sendall(HEAD + b"content-length: 10\r\n\r\n")
     stop.wait(LONG)
 
 
@@ -114,7 +83,7 @@ def speak_another_protocol(connection, stop):
 
 
 BROKEN = [
-    hang, drip, flood, endless_stream, flood_headers, flood_hints, announce_more, announce_nonsense, announce_a_huge_chunk, close_at_once,
+    hang, hang_after_headers, drip, flood, endless_stream, flood_headers, flood_hints, announce_more, announce_nonsense, announce_a_huge_chunk, close_at_once,
     speak_another_protocol,
 ]  # fmt: skip
 
@@ -147,7 +116,37 @@ def test_a_host_that_stops_to_answer_is_given_up():
         results = [one.result for one in found.value.outcomes]
         assert {*results} == {"failed", "not_tried"}
         assert PATIENCE <= results.count("failed") < PATIENCE + LANES
-        assert 1 + PATIENCE <= len(asked) < 1 + PATIENCE + LANES
+        assert 2 + PATIENCE <= len(asked) < 2 + PATIENCE + LANES  # it is asked once more
+
+
+def test_a_host_is_not_given_up_for_routes_that_never_end():
+    def behave(connection, stop, request):
+        if request.startswith(b"GET /stream"):
+            stop.wait(LONG)
+        answering(b"{}")(connection, stop)
+
+    def ask(path, host):
+        host.send("GET", path)
+
+    with raw_host(behave) as (address, _):
+        paths = ["/stream"] * PATIENCE + ["/"]
+        checks = [all_checks()[0]._replace(run=partial(ask, path)) for path in paths]
+        outcomes = run_checks(Host(HttpClient(address, timeout=0.2, rate=10_000), Keys("key")), checks)
+    assert [one.result for one in outcomes] == ["failed"] * PATIENCE + ["passed"]
+    assert "no end after 0.2 seconds" in outcomes[0].message
+
+
+def test_a_host_that_is_always_busy_is_not_tried(monkeypatch):
+    monkeypatch.setattr(check, "PATIENCE", 0.6)
+
+    def busy(connection, stop):
+        connection.sendall(b"HTTP/1.1 429 Busy\r\nretry-after: 99999999999\r\ncontent-length: 0\r\n\r\n")
+
+    with raw_host(busy) as (address, _):
+        checks = chosen(all_checks(), ["fep.rest", "openwop.discovery"])
+        outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key")), checks)
+    assert {one.result for one in outcomes} == {"not_tried"}
+    assert "the host is busy" in outcomes[0].message
 
 
 def test_nobody_there_is_unreachable():
@@ -255,15 +254,6 @@ def test_a_message_of_the_host_is_cut():
         assert {len(one.message) for one in outcomes} == {1000}
 
 
-def answering(body, *headers):
-    head = HEAD + b"".join(one + b"\r\n" for one in headers)
-
-    def behave(connection, stop):
-        connection.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
-
-    return behave
-
-
 def test_a_compressed_body_is_never_opened():
     """A client that asks for `identity` gets a body of 50 kB that would have 50 MB."""
     bomb = answering(gzip.compress(bytes(50 * 2**20)), b"content-encoding: gzip")
@@ -319,9 +309,47 @@ def test_requests_keep_the_rate():
         assert time.monotonic() - start >= 5 / 50
 
 
-@pytest.mark.parametrize(
-    "address", ["", "127.0.0.1:80", "ftp://a", "http://", "http://a:b", "http://u:p@a", "http://a?b=c"]
-)
+WRONG = ["", "127.0.0.1:80", "ftp://a", "http://", "http://a:b", "http://[::1", "http://a?b=c", "http://a#b",
+         "http://user:secret@a", "http://:secret@a"]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", WRONG)
 def test_an_address_that_is_none_is_refused(address):
-    with pytest.raises(UsageError, match="expected an address"):
+    with pytest.raises(UsageError, match="expected an address") as refusal:
         HttpClient(address)
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_name_that_no_host_has_is_unreachable():
+    with pytest.raises(Unreachable, match="no host has such a name"):
+        run_checks(Host(HttpClient(f"http://{'a' * 70}.example"), Keys("key")), all_checks())
+
+
+@pytest.mark.parametrize("at", ["127.0.0.1", "::1"])
+def test_an_address_may_have_a_path_and_be_one_of_ipv6(at):
+    with raw_host(answering(b"{}"), at) as (address, asked):
+        for path in ("", "/", "/below/evals/"):
+            assert HttpClient(address + path).send("GET", "/v1/health").status == 200
+        lines = [one.split(b" ")[1] for one in asked]
+        assert lines == [b"/v1/health", b"/v1/health", b"/below/evals/v1/health"]
+
+
+def test_a_short_key_is_not_searched_for():
+    """`case` is in every result: it says nothing about the key."""
+    with raw_host(answering(b'{"test_cases": []}')) as (address, _):
+        short, long = (Host(HttpClient(address), Keys(key)) for key in ("case", "x" * 12))
+        for host in (short, long):
+            host.send("GET", "/")
+        with pytest.raises(NotTried, match="a key of at least 12 characters"):
+            short.expect_no_key()
+        long.expect_no_key()
+
+
+def test_a_key_that_any_address_shows_is_found():
+    key = "a-key-that-is-long"
+    with raw_host(answering(b'{"x": "' + key.encode() + b'"}')) as (address, _):
+        client = HttpClient(address)
+        host = Host(client, Keys(key), others=[client])
+        host.replicas[1].send("GET", "/there")
+        with pytest.raises(Failed, match="the answer to GET /there has the key in it"):
+            host.expect_no_key()

@@ -25,6 +25,7 @@ WORDS: dict[Result, str] = {
     "not_tried": "could not be tried",
 }
 ABSENT = (404, 405, 501)  # of a route that a host does not have
+SHORTEST_KEY = 12  # characters, of a key that is searched for in answers
 BUSY = 429  # the status of a host that takes the request later
 PATIENCE = 30.0  # seconds that a run waits for a busy host, all requests together
 MAX_RECEIVED = 64 * 2**20  # bytes of all answers of a run over HTTP; a whole host of ours sends 2 MB
@@ -160,7 +161,7 @@ class Host:
         self._agent, self.suite = agent, suite
         self._memory = Memory()
         self.made: list[str] = []  # addresses to delete at the end
-        self.shows_key = ""  # the request whose answer had the key in it
+        self._shown: list[str] = []  # requests whose answers had the key in them
         self._budget = Budget()
 
     def send(
@@ -189,7 +190,7 @@ class Host:
                 raise NotTried(f"{method} {path}: the host is busy{_message_of(answer)}")
             answer = self._ask(method, path, data, sent)
         if self._key and self._key.encode() in answer.body:
-            self.shows_key = f"{method} {path}"
+            self._shown.append(f"{method} {path}")
         return answer
 
     def _ask(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -207,8 +208,19 @@ class Host:
         answer = self._rpc.call(method, request, sent)
         shown = [answer.details, *answer.metadata.values()]
         if self._key and any(self._key in text for text in shown):
-            self.shows_key = method
+            self._shown.append(method)
         return answer
+
+    def expect_no_key(self) -> None:
+        """
+        Failed: an answer had the key in it.
+
+        NotTried: the key is so short that an answer has it by chance.
+        """
+        if len(self._key) < SHORTEST_KEY:
+            raise NotTried(f"it needs a key of at least {SHORTEST_KEY} characters: others occur by chance")
+        if self._shown:
+            raise Failed(f"the answer to {self._shown[0]} has the key in it")
 
     def limit(self, seconds: float) -> None:
         """From now on requests may be sent for so many seconds, and MAX_RECEIVED bytes may come."""
@@ -218,10 +230,10 @@ class Host:
         """
         Ask each address once; any answer will do.
 
-        Unanswered: one does not answer.
+        Unanswered: one does not answer. Spent: the run is over.
         """
         if self._client is not None:
-            self.send("GET", "/v1/health", key="")
+            self._ask("GET", "/v1/health", None, {})  # that of a busy host will do too
         if self._rpc is not None:
             with suppress(ValueError):  # it answers with something else
                 self.call("HealthCheck", {}, key="")

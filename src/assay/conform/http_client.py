@@ -22,6 +22,7 @@ from assay.errors import UsageError
 MAX_BYTES = 4 * 2**20  # of an answer; the largest of ours has 0.1 MB
 TIMEOUT = 10.0  # seconds of a request
 RATE = 50.0  # requests a second
+ADDRESS = "expected an address such as http://127.0.0.1:8321"
 
 
 class Unanswered(Exception):
@@ -55,19 +56,15 @@ class HttpClient:
     """Requests to one address, at most `rate` of them a second."""
 
     def __init__(self, address: str, *, timeout: float = TIMEOUT, rate: float = RATE) -> None:
-        parts = urlsplit(address)
         try:
+            parts = urlsplit(address)
             port = parts.port
         except ValueError:
-            port = -1
-        if (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or port == -1
-            or parts.query
-            or parts.username
-        ):
-            raise UsageError(f"URL {address!r}: expected an address such as http://127.0.0.1:8321")
+            raise UsageError(f"URL {address!r}: {ADDRESS}") from None
+        if "@" in parts.netloc:  # it may be a password, so it is not repeated
+            raise UsageError(f"URL: {ADDRESS}, got one with a user; the key is that of --key")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise UsageError(f"URL {address!r}: {ADDRESS}")
         self.address = address.rstrip("/")
         self._prefix, self._host, self._port = parts.path.rstrip("/"), parts.hostname, port
         self._tls = client_context() if parts.scheme == "https" else None
@@ -96,11 +93,13 @@ class HttpClient:
     ) -> Generator[HTTPResponse]:
         self._pace.wait()
         connection = self._connection()
-        what = f"{method} {path}"
+        what, late = f"{method} {path}", f"no end after {self._timeout:g} seconds"
         try:
             connection.connect()
         except OSError as wrong:
             raise Unanswered(f"{self.address}: {wrong.strerror or wrong}", connected=False) from None
+        except UnicodeError:  # of a name that no resolver takes
+            raise Unanswered(f"{self.address}: no host has such a name", connected=False) from None
         alarm = _Alarm(connection.sock, self._timeout)
         try:
             with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before the body has ended
@@ -112,14 +111,15 @@ class HttpClient:
                 )
             with closing(connection.getresponse()) as response:
                 yield response
-        except (OSError, HTTPException, ValueError) as wrong:
-            late = f"no end after {self._timeout:g} seconds"
-            raise Unanswered(
-                f"{what}: {late if alarm.rang else str(wrong) or type(wrong).__name__}"
-            ) from None
+        except (OSError, HTTPException, ValueError, Unanswered) as wrong:
+            if alarm.rang:
+                raise Unanswered(f"{what}: {late}") from None
+            if isinstance(wrong, Unanswered):
+                raise
+            raise Unanswered(f"{what}: {str(wrong).strip() or type(wrong).__name__}") from None
         else:
             if alarm.rang:
-                raise Unanswered(f"{what}: no end after {self._timeout:g} seconds")
+                raise Unanswered(f"{what}: {late}")
         finally:
             alarm.stop()
             connection.close()

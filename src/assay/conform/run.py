@@ -10,7 +10,7 @@ from assay.conform.check import Check, Failed, Host, NotOffered, NotTried, Outco
 from assay.conform.http_client import Unanswered
 from assay.errors import UsageError
 
-PATIENCE = 3  # unanswered checks one after the other; then the host is given up
+PATIENCE = 3  # unanswered checks one after the other; then the host is asked once more, and given up
 LONGEST = 300.0  # seconds of a whole run
 LANES = 4  # checks at the same time
 TOGETHER = {"openwop.replay": "openwop.fixtures"}  # families in one lane: both count the calls of one tool
@@ -59,6 +59,8 @@ def run_checks(
         host.reach()
     except Unanswered as wrong:
         raise Unreachable(str(wrong), [Outcome(one, "not_tried", str(wrong)) for one in checks]) from None
+    except Spent as why:
+        return [Outcome(one, "not_tried", str(why)) for one in checks]
     work = _Work(host, checks, tell)
     for places in (
         [at for at, one in enumerate(checks) if not one.last],
@@ -129,12 +131,21 @@ class _Work:
     def _add(self, at: int, outcome: Outcome, *, answered: bool) -> None:
         self._outcomes[at] = outcome
         self._silent = 0 if answered else self._silent + 1
-        if self._silent == PATIENCE:
+        if self._silent >= PATIENCE and not self._gave_up and not self._is_there():
             self._gave_up = f"the host did not answer {PATIENCE} checks: {outcome.message}"
         while self._told < len(self._outcomes) and (one := self._outcomes[self._told]) is not None:
             self._told += 1
             if self._tell is not None:
                 self._tell(one)
+
+    def _is_there(self) -> bool:
+        """Whether the host answers what takes it no time. One route that never ends is no host that is away."""
+        try:
+            self._host.reach()
+        except (Unanswered, Spent):
+            return False
+        self._silent = 0
+        return True
 
 
 def _run(host: Host, check: Check) -> tuple[Outcome, bool]:

@@ -132,6 +132,7 @@ def test_a_line_says_what_came(done, row, line):
 
 
 REFUSALS = {
+    "failed": "`assay conform --explain fep.law.run-counts` prints the rule, what is sent and what must come",
     "nobody": "refused",
     "explain nothing": "--explain vibes: there is no such check; `assay conform --list` lists them",
     "only nothing": "--only vibes: there is no such check; `assay conform --list` lists them",

@@ -83,13 +83,21 @@ def main(options: ConformOptions) -> int:
         echo_json(as_json(report))
     else:
         echo(report.headline)
-    if trouble:
-        echo_err(trouble)
+    _advise(report, hints=not options.json)
+    return report.exit_code
+
+
+def _advise(report: Report, *, hints: bool) -> None:
+    """Say what the counts do not: that the host is away, that nothing was checked, where to read on, what is left."""
+    failed = next((one.check.name for one in report.outcomes if one.result == "failed"), None)
+    if report.trouble:
+        echo_err(report.trouble)
     elif report.empty:
         echo_err("no check passed: the address may be that of another host, or the key of nobody")
-    if left:
-        echo_err(f"{left} evaluations and runs stay there: the host did not let them be deleted")
-    return report.exit_code
+    elif failed is not None and hints:
+        echo_err(f"`assay conform --explain {failed}` prints the rule, what is sent and what must come")
+    if report.left:
+        echo_err(f"{report.left} evaluations and runs stay there: the host did not let them be deleted")
 
 
 def _client(address: str | None, options: ConformOptions) -> HttpClient | None:

@@ -19,7 +19,7 @@ from assay.conform.json_values import Document, object_in, shown
 from assay.conform.openwop.event_laws import EVENT_LAWS
 from assay.conform.openwop.promotion_checks import deployments_path, promote, state_of, tested
 from assay.conform.openwop.runs import any_run, log, payloads, poll, ran, snapshot, wait_for_end
-from assay.conform.openwop.surface import advertises, row, run_path
+from assay.conform.openwop.surface import advertises, capability, row, run_path
 
 LAWS = ("envelope", "sequence", "causes", "terminal", "no-content")
 PARALLEL = 6
@@ -190,6 +190,7 @@ def _one_winner(host: Host) -> None:
 
 
 def _without_scope(host: Host) -> None:
+    capability(host, "agents.deployment")
     key = host.reader_key
     asked = _asked(host)
     for value in (ACCEPT, REJECT):

@@ -4,6 +4,7 @@ import secrets
 from typing import Any
 
 from assay.conform.check import (
+    ABSENT,
     Host,
     NotOffered,
     NotTried,
@@ -17,7 +18,16 @@ from assay.conform.check import (
 from assay.conform.http_client import Answer
 from assay.conform.json_values import Document, object_in, shown
 from assay.conform.openwop.runs import any_run, created, ran, request, store_suite, suite_document, suite_ref
-from assay.conform.openwop.surface import NO_RUN, STRANGE, advertises, alike, discovery, row, run_path
+from assay.conform.openwop.surface import (
+    NO_RUN,
+    STRANGE,
+    advertises,
+    alike,
+    capability,
+    discovery,
+    row,
+    run_path,
+)
 
 PARALLEL = 8
 TYPED = [
@@ -128,7 +138,16 @@ def _body_tenant(host: Host) -> None:
     refused_as(_post(host, body), 403, "POST /v1/runs with the tenantId of another")
 
 
+def _find_runs(host: Host) -> None:
+    """NotOffered: the host has no route for runs, and advertises nothing that could run."""
+    found = discovery(host)
+    answer = _post(host, {})
+    if answer.status in ABSENT and not advertises(host, "agents.evalSuite") and not found.get("fixtures"):
+        raise NotOffered(f"POST /v1/runs is {answer.status}, and discovery advertises nothing that runs")
+
+
 def _bad_body(host: Host) -> None:
+    _find_runs(host)
     for body in TYPED:
         refused_as(_post(host, body), 400, f"POST /v1/runs with the body {body[:24]!r}")
     for tags in (["x"] * 101, ["x" * 257]):
@@ -136,6 +155,7 @@ def _bad_body(host: Host) -> None:
 
 
 def _mode(host: Host) -> None:
+    _find_runs(host)
     for mode in ("train", "", "EVAL"):
         _refused(host, {"mode": mode}, f"the mode {mode!r}")
     _refused(host, {}, "no mode and no workflow")
@@ -249,8 +269,7 @@ def _one_winner(host: Host) -> None:
 
 def _key_of_tenant(host: Host) -> None:
     """Two tenants choose one key. Each has an answer of its own."""
-    if not advertises(host, "agents.evalSuite"):
-        raise NotOffered("discovery does not advertise agents.evalSuite")
+    capability(host, "agents.evalSuite")
     other, (body, headers) = host.other_key, _key(host)
     run = created(host, document_of(_post(host, body, headers=headers), "POST /v1/runs"))
     store_suite(host, suite_document("plain"), key=other)

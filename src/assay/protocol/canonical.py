@@ -1,14 +1,13 @@
 """Canonical JSON (RFC 8785): equal values have equal texts and digests."""
 
-import json
 from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring as _quote
 from typing import Any
 
 import msgspec
 
 from assay.protocol.json_types import is_object
 
-_quote = json.JSONEncoder(ensure_ascii=False).encode
 _SAFE = 2**53
 
 
@@ -44,7 +43,8 @@ def _write(value: Any, write_text: Callable[[str], None], number: Callable[[floa
     elif is_object(value):
         members: dict[str, Any] = value
         write_text("{")
-        for at, name in enumerate(sorted(members, key=_utf16)):
+        order = None if "".join(members).isascii() else _utf16  # the same order, and the key takes longer
+        for at, name in enumerate(sorted(members, key=order)):
             write_text(("," if at else "") + _quote(name) + ":")
             _write(members[name], write_text, number)
         write_text("}")

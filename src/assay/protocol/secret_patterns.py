@@ -90,7 +90,9 @@ def hide(text: str) -> str:
 def find_secrets(text: str) -> Iterator[SecretSpan]:
     """Every match that `hide` replaces, from left to right."""
     pending: list[tuple[Finder, SecretSpan]] = [
-        (find, first) for find in _FINDERS if (first := find(text, 0)) is not None
+        (find, first)
+        for letters, find in _FINDERS
+        if letters in text and (first := find(text, 0)) is not None
     ]
     while pending:
         _, secret = min(pending, key=_start)  # min returns the first of equals: the order of the patterns
@@ -171,7 +173,8 @@ def _end(text: str, at: int) -> int:
 
 
 _LEAST = 8  # characters of each part of a JWT
-_BY_NAME: dict[str, list[Finder]] = {
-    name: [_finder(name, one, before) for one in letters] for name, before, letters in _LETTERS
-} | {"jwt": [_jwt], "password": [_password]}
-_FINDERS: tuple[Finder, ...] = tuple(find for name, _ in SHAPES for find in _BY_NAME[name])
+_BY_NAME: dict[str, list[tuple[str, Finder]]] = {
+    name: [(one, _finder(name, one, before)) for one in letters] for name, before, letters in _LETTERS
+} | {"jwt": [("eyJ", _jwt)], "password": [("://", _password)]}
+# Each with a literal part: most texts have none, and a search for it is quicker than a call.
+_FINDERS: tuple[tuple[str, Finder], ...] = tuple(one for name, _ in SHAPES for one in _BY_NAME[name])

@@ -896,16 +896,16 @@ def test_the_environment_of_a_run_is_dropped_when_no_trial_of_it_runs(monkeypatc
     monkeypatch.setattr(agenteval_kind, "IDLE", 0.02)
 
     async def main():
-        begun, go = asyncio.Event(), asyncio.Event()
+        started, go = asyncio.Event(), asyncio.Event()
 
         async def agent(task):
-            begun.set()
+            started.set()
             await go.wait()
             return task.upper()
 
         async with eval_host(agent) as hosted:
             run = await hosted.begin(suite_of(golden("a", "A", "a")))
-            await begun.wait()
+            await started.wait()
             await asyncio.sleep(0.1)  # several looks
             assert [*hosted.kind._environments] == [run.id]
             if end == "cancelled":

@@ -176,7 +176,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("extension", "place", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_with_its_place(extension, place, message):
+def test_wrong_expected_calls_are_refused_with_their_place(extension, place, message):
     with pytest.raises(InvalidRequest) as refused:
         read_own_suite({**suite(), "x-assay": extension})
     (problem,) = refused.value.problems

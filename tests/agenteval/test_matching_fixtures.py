@@ -188,7 +188,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("rules", "place", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_with_its_place(rules, place, message):
+def test_wrong_rules_of_a_fixture_are_refused_with_their_place(rules, place, message):
     with pytest.raises(InvalidRequest) as refused:
         read_own_suite(suite(*rules))
     (problem,) = refused.value.problems

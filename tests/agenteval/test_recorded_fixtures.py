@@ -138,8 +138,8 @@ def test_what_cannot_be_recorded_or_replayed_is_refused_before_a_live_call(comma
     for options, message in REFUSED:
         agent = [] if "--agent" in options else ["--agent", "local.shop.agent"]
         refused = command("run", "suite.yaml", *agent, *options, folder=project)
-        said = " ".join(refused.err.split())
-        assert (refused.code, message in said) == (2, True), (options, refused.err)
+        message_on_one_line = " ".join(refused.err.split())
+        assert (refused.code, message in message_on_one_line) == (2, True), (options, refused.err)
     assert not (project / "calls.log").exists()
     assert not (project / "f.yaml").exists()
 

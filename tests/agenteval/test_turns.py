@@ -57,7 +57,7 @@ def evidence(results):
     return [one["execution_context"]["output"] for one in results]
 
 
-def test_fixed_messages_are_said_in_order_and_the_last_answer_is_scored():
+def test_fixed_messages_are_sent_in_order_and_the_last_answer_is_scored():
     run, events, summary, results = run_suite(agent(), suite(FIXED))
     assert (run.status, summary.aggregate_score) == ("completed", 1.0)
     (output,) = evidence(results)
@@ -67,8 +67,8 @@ def test_fixed_messages_are_said_in_order_and_the_last_answer_is_scored():
         {"role": "user", "content": "for order 17"}, {"role": "assistant", "content": "2 turns"},
         {"role": "user", "content": "thanks"}, {"role": "assistant", "content": "3 turns"},
     ]  # fmt: skip
-    said = [one["payload"] for one in events if one["type"] == "assay.turn.said"]
-    assert [(one["role"], one["turn"], one["message"]) for one in said[:3]] == [
+    turns = [one["payload"] for one in events if one["type"] == "assay.turn.said"]
+    assert [(one["role"], one["turn"], one["message"]) for one in turns[:3]] == [
         ("user", 1, "hello"), ("assistant", 1, "1 turns"), ("user", 2, "for order 17"),
     ]  # fmt: skip
 
@@ -152,7 +152,7 @@ class Shape:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "content"),
     [
         (Word("which?"), "which?"),
         (Shape("open"), {"state": "open"}),
@@ -160,12 +160,12 @@ class Shape:
     ],
     ids=["text", "dataclass", "date"],
 )
-def test_an_answer_of_any_turn_is_json_as_the_last_one_is(answer, said):
+def test_an_answer_of_any_turn_is_json_as_the_last_one_is(answer, content):
     _, _, summary, results = run_suite(
         agent(lambda task, ctx: answer if len(ctx.messages) == 1 else counting(task, ctx)), suite(FIXED)
     )
     assert summary.aggregate_score == 1.0
-    assert evidence(results)[0]["metadata"]["turns"][1] == {"role": "assistant", "content": said}
+    assert evidence(results)[0]["metadata"]["turns"][1] == {"role": "assistant", "content": content}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_an_agent_keeps_is_of_one_trial():
     assert asyncio.run(run()).aggregate_score == 1.0
 
 
-def test_trials_are_independent_and_an_agent_cannot_change_what_was_said():
+def test_trials_are_independent_and_an_agent_cannot_change_the_conversation():
     def tampers(task, ctx):
         ctx.messages.append({"role": "user", "content": "invented"})
         ctx.messages[0]["content"] = "changed"
@@ -324,7 +324,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("extension", "place", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_with_its_place(extension, place, message):
+def test_wrong_turns_are_refused_with_their_place(extension, place, message):
     with pytest.raises(InvalidRequest) as refused:
         read_own_suite(suite(**extension))
     (problem,) = refused.value.problems

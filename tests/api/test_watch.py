@@ -190,7 +190,7 @@ def test_a_watch_of_a_server_decides_as_one_of_its_store(server, folder, command
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--key-file", "few"), 2, "evaluations:read"),
         (("--key-file", "key", "--tenant", "local"), 2, "--tenant and --server: expected one of them"),
@@ -200,10 +200,10 @@ def test_a_watch_of_a_server_decides_as_one_of_its_store(server, folder, command
     ],
 )
 def test_a_watch_of_a_server_refuses_and_shows_nothing_of_another_tenant(
-    server, folder, command, arguments, code, said
+    server, folder, command, arguments, code, message
 ):
     done = command("watch", "steady", "--server", server.url, *arguments, folder=folder)
-    assert (done.code, said in done.out + done.err) == (code, True), done.out + done.err
+    assert (done.code, message in done.out + done.err) == (code, True), done.out + done.err
 
 
 @pytest.mark.parametrize("limit", ["0", "101", "x", "-1", "9" * 30])

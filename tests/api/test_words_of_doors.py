@@ -75,7 +75,7 @@ def printed(folder, zygote):
     ]
 
 
-def said(call):
+def message_of(call):
     """What a call says: its refusal, or its text."""
     try:
         return str(call())
@@ -87,7 +87,7 @@ def said(call):
 def test_a_comparison_names_an_option_or_an_argument(row, folder, printed, monkeypatch):
     monkeypatch.chdir(folder)
     option, value, command, library, _ = COMPARE[row]
-    text = said(lambda: assay.compare(*RUNS, **{option: value}))
+    text = message_of(lambda: assay.compare(*RUNS, **{option: value}))
     assert library in text
     assert "--" not in text
     assert command in printed[row]
@@ -97,7 +97,7 @@ def test_a_comparison_names_an_option_or_an_argument(row, folder, printed, monke
 def test_a_refusal_names_an_option_or_an_argument(row, folder, printed, monkeypatch):
     monkeypatch.chdir(folder)
     _, call, command, library = OTHERS[row]
-    text = said(call)
+    text = message_of(call)
     assert library in text
     assert re.search(r"(^|\s)--\w", text) is None
     assert command in printed[len(COMPARE) + row]

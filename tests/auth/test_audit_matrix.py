@@ -35,7 +35,7 @@ from support.workflows import ME, WorkflowHost
 SUITE = suite_of(golden("t", "x", "x"))
 EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
 WAITS = {"workflowId": "conformance-approval"}
-SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
+SUITE_REF = f"{SUITE['suiteId']}@{SUITE['version']}"
 REGISTERED = "local.shop.registered"
 NEW = ""  # a run that the answer names
 LOCATION, DIGEST, KEY = "location", "digest", "key"  # a run that a header names; the records of a deployment
@@ -178,7 +178,7 @@ class AuditedHost:
         naming |= {"{agent_id}": REGISTERED} if path.startswith("/v1/host/assay/agents/") else {}
         naming |= {
             "{workflow_id}": "conformance-noop",
-            "{suite_ref}": SHELVED,
+            "{suite_ref}": SUITE_REF,
             "{suite_id}": SUITE["suiteId"],
             "{project}": "support",
             "{position}": "0",

@@ -46,18 +46,18 @@ def test_a_sign_in_opens_the_one_form_of_a_session(sign_in_host, browser, provid
 
 
 def test_the_request_to_the_provider_has_a_challenge_and_reveals_no_secret(sign_in_host, browser, provider):
-    begun = browser.get("/sign-in")
-    (cookie,) = begun.headers.get_list("set-cookie")
+    redirect = browser.get("/sign-in")
+    (cookie,) = redirect.headers.get_list("set-cookie")
     value = cookie.partition("=")[2].partition(";")[0]
     assert cookie.endswith("; Path=/; Max-Age=600; HttpOnly; SameSite=Lax")
-    assert begun.headers["cache-control"] == "private, no-store"
-    assert begun.headers["referrer-policy"] == "no-referrer"
-    asked = parse_qs(urlsplit(begun.headers["location"]).query)
+    assert redirect.headers["cache-control"] == "private, no-store"
+    assert redirect.headers["referrer-policy"] == "no-referrer"
+    asked = parse_qs(urlsplit(redirect.headers["location"]).query)
     assert asked.keys() == {
         "a", "response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method",
     }  # fmt: skip
     assert asked["redirect_uri"] == [f"{sign_in_host.url}/sign-in/callback"]
-    assert value not in begun.headers["location"]
+    assert value not in redirect.headers["location"]
     secrets = {asked[name][0] for name in ("state", "nonce", "code_challenge")} | {value}
     assert len(secrets) == 4
     assert {len(one) for one in secrets} == {43}
@@ -68,10 +68,10 @@ def test_over_tls_the_cookie_is_of_this_host_alone(tmp_path, provider):
         sign_in_server(tmp_path, provider, page="https://evals.example.org/assay") as host,
         host.client("") as client,
     ):
-        begun = client.get("/sign-in")
-        assert begun.headers["set-cookie"].startswith("__Host-assay_sign_in_")
-        assert begun.headers["set-cookie"].endswith("; HttpOnly; SameSite=Lax; Secure")
-        asked = parse_qs(urlsplit(begun.headers["location"]).query)
+        redirect = client.get("/sign-in")
+        assert redirect.headers["set-cookie"].startswith("__Host-assay_sign_in_")
+        assert redirect.headers["set-cookie"].endswith("; HttpOnly; SameSite=Lax; Secure")
+        asked = parse_qs(urlsplit(redirect.headers["location"]).query)
         assert asked["redirect_uri"] == ["https://evals.example.org/assay/sign-in/callback"]
         offer = client.get("/v1/host/assay/sign-in").json()["provider"]
         assert offer == {"label": "your organization", "address": "https://evals.example.org/assay/sign-in"}

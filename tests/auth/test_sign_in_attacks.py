@@ -71,12 +71,12 @@ def test_a_browser_goes_to_the_provider_and_the_page_and_nowhere_else(
 ):
     assert browser.get("/sign-in", params={name: address}).status_code == 400
     headers = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
-    begun = browser.get("/sign-in", headers=headers)
-    asked = parse_qs(urlsplit(begun.headers["location"]).query)
-    assert begun.headers["location"].startswith(f"{provider.url}auth?")
+    redirect = browser.get("/sign-in", headers=headers)
+    asked = parse_qs(urlsplit(redirect.headers["location"]).query)
+    assert redirect.headers["location"].startswith(f"{provider.url}auth?")
     assert asked["redirect_uri"] == [f"{sign_in_host.url}/sign-in/callback"]
-    begun = browser.get("/sign-in")
-    back = provider.approve(begun.headers["location"], **{name: address})
+    redirect = browser.get("/sign-in")
+    back = provider.approve(redirect.headers["location"], **{name: address})
     answer = browser.get("/sign-in/callback", params=back, headers={"X-Forwarded-Host": "evil.example"})
     assert answer.headers["location"].startswith(f"{sign_in_host.url}/#/signed-in?code=")
     offer = browser.get("/v1/host/assay/sign-in", headers={"X-Forwarded-Host": "evil.example"})
@@ -112,8 +112,8 @@ def test_a_code_works_in_the_browser_that_signed_in_and_in_no_other(sign_in_host
 
 
 def test_several_tabs_sign_in_at_the_same_time(sign_in_host, browser, provider):
-    begun = [browser.get("/sign-in").headers["location"] for _ in range(3)]
-    for address in reversed(begun):
+    redirects = [browser.get("/sign-in").headers["location"] for _ in range(3)]
+    for address in reversed(redirects):
         answer = browser.get("/sign-in/callback", params=provider.approve(address))
         assert exchange(browser, fragment_of(answer)[1]["code"][0]).status_code == 201
 
@@ -122,8 +122,8 @@ def test_a_person_of_several_tenants_chooses_among_them(sign_in_host, browser, p
     provider.person = {"org": ["acme", "be,ta & Co"], "groups": ["evaluators"]}
     assert fragment_of(walk(browser, provider)) == ("/sign-in", {"tenant": ["acme", "be,ta & Co"]})
     for tenant, expected in [("be,ta & Co", "/signed-in"), ("evil", "/sign-in"), ("ä" * 64, "/sign-in")]:
-        begun = browser.get("/sign-in", params={"tenant": tenant})
-        answer = browser.get("/sign-in/callback", params=provider.approve(begun.headers["location"]))
+        redirect = browser.get("/sign-in", params={"tenant": tenant})
+        answer = browser.get("/sign-in/callback", params=provider.approve(redirect.headers["location"]))
         path, params = fragment_of(answer)
         assert path == expected, tenant
         if path == "/signed-in":

@@ -31,9 +31,9 @@ PLANTED = [  # what another host of the same domain can make a browser send
 def test_a_cookie_that_another_host_of_the_domain_planted_signs_nobody_in(tls_host, provider, planted):
     """Somebody begins a sign-in, and plants its cookie: the person would work in the account of somebody else."""
     with tls_host.client("") as thief:
-        begun = thief.get("/sign-in")
-    name, _, value = begun.headers["set-cookie"].partition(";")[0].partition("=")
-    back = provider.approve(begun.headers["location"])
+        redirect = thief.get("/sign-in")
+    name, _, value = redirect.headers["set-cookie"].partition(";")[0].partition("=")
+    back = provider.approve(redirect.headers["location"])
     cookie = planted.format(name=name.removeprefix("__Host-"), value=value)
     with tls_host.client("") as victim:
         answer = victim.get("/sign-in/callback", params=back, headers={"Cookie": cookie})
@@ -44,9 +44,9 @@ def test_a_cookie_that_another_host_of_the_domain_planted_signs_nobody_in(tls_ho
 
 @pytest.mark.parametrize("tenant", ["A", "_w", "-_8"])
 def test_a_tenant_in_the_cookie_that_is_no_text_is_refused(sign_in_host, browser, provider, tenant):
-    begun = browser.get("/sign-in")
-    cookie = begun.headers["set-cookie"].partition(";")[0]
-    back = provider.approve(begun.headers["location"])
+    redirect = browser.get("/sign-in")
+    cookie = redirect.headers["set-cookie"].partition(";")[0]
+    back = provider.approve(redirect.headers["location"])
     browser.cookies.clear()
     answer = browser.get("/sign-in/callback", params=back, headers={"Cookie": f"{cookie}.{tenant}"})
     assert fragment_of(answer) == ("/sign-in", {"problem": ["expired"]})
@@ -70,7 +70,9 @@ def test_secrets_of_a_sign_in_are_in_no_log_no_audit_and_no_metric(tmp_path, pro
             logs = [
                 one.getMessage() for one in caplog.records if not one.name.startswith("http")
             ]  # not of this client
-            told = "\n".join(logs) + client.get("/metrics").text + dump_of(sqlite(tmp_path)).decode("latin-1")
+            texts = (
+                "\n".join(logs) + client.get("/metrics").text + dump_of(sqlite(tmp_path)).decode("latin-1")
+            )
     finally:
         del provider._redeem
     (form,) = forms
@@ -84,4 +86,4 @@ def test_secrets_of_a_sign_in_are_in_no_log_no_audit_and_no_metric(tmp_path, pro
         "an access token",
         "ann@example.org",
     ]
-    assert [secret for secret in secrets if not secret or secret in told] == []
+    assert [secret for secret in secrets if not secret or secret in texts] == []

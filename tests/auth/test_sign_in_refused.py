@@ -92,10 +92,10 @@ def test_an_answer_of_the_provider_that_is_not_right_opens_nothing(
     sign_in_host, browser, provider, caplog, path, bent, problem
 ):
     before = len(codes(sign_in_host))
-    begun = browser.get("/sign-in")
+    redirect = browser.get("/sign-in")
     renew(sign_in_host)
     provider.bend = lambda asked, answer: bent if asked == path else answer
-    answer = browser.get("/sign-in/callback", params=provider.approve(begun.headers["location"]))
+    answer = browser.get("/sign-in/callback", params=provider.approve(redirect.headers["location"]))
     provider.bend = lambda asked, answer: answer
     renew(sign_in_host)
     assert fragment_of(answer) == ("/sign-in", {"problem": [problem]})

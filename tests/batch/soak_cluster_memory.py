@@ -19,8 +19,8 @@ def test_a_worker_needs_bounded_memory(tmp_path):
     watched = on_dask(write_rows(ROWS, tmp_path))
     assert watched.sample.passed == ROWS * 9 // 10
     peaks = [memory for _, memory in watched.workers]
-    told = ", ".join(f"{one:.0f} MB" for one in peaks)
+    peaks_text = ", ".join(f"{one:.0f} MB" for one in peaks)
     cpu = sum(cpu for cpu, _ in watched.workers) / ROWS * 1e6
-    print(f"\n{ROWS:,} rows in {watched.sample.wall:.0f} s, {cpu:.0f} µs a row, workers of {told}")  # noqa: T201
+    print(f"\n{ROWS:,} rows in {watched.sample.wall:.0f} s, {cpu:.0f} µs a row, workers of {peaks_text}")  # noqa: T201
     assert peaks
     assert max(peaks) < MOST

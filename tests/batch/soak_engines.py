@@ -66,9 +66,9 @@ def test_an_engine_answers_row_for_row_what_evaluate_does(tmp_path, engine):
     given = pyarrow.concat_tables(map(pyarrow.parquet.read_table, _files(tmp_path / "answers")))
     assert sorted(rows_of(found), key=repr) == sorted(expected_rows(given, CHECKS, COLUMNS), key=repr)
     cases, passed = FILES * ROWS, FILES * sum(at % 3 > 0 and at % 50 != 7 for at in range(ROWS))
-    told = run("summary.py", "results").stdout.splitlines()
-    assert told[0].startswith(f"{cases:,} cases: ")
-    assert told[1].startswith(f"contains: {passed:,} passed, ")
+    lines = run("summary.py", "results").stdout.splitlines()
+    assert lines[0].startswith(f"{cases:,} cases: ")
+    assert lines[1].startswith(f"contains: {passed:,} passed, ")
 
 
 def _files(folder: Path):

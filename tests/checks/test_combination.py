@@ -212,7 +212,7 @@ def test_a_combination_of_short_forms_in_the_library():
         ("sqrt(16)", 4), ("exp(0)", 1), ("log(1)", 0), (" a.b *1e2 ", 500), ("+a", 2), (".5", 0.5),
     ],
 )  # fmt: skip
-def test_arithmetic(text, value):
+def test_arithmetic_has_the_value_of_its_expression(text, value):
     assert Arithmetic(text).value({"a": 2.0, "b": 3.0, "a.b": 5.0}) == pytest.approx(value)
 
 

@@ -56,7 +56,7 @@ def score(text, reference, **more):
         ([0, 0], [0, 0], "euclidean", 0.0),
     ],
 )
-def test_metrics(one, other, metric, expected):
+def test_each_metric_of_similarity_has_its_value(one, other, metric, expected):
     assert similarity(one, other, metric) == pytest.approx(expected)
 
 

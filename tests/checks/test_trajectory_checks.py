@@ -184,7 +184,7 @@ MODES = [  # calls, expected, the modes that pass
 
 @pytest.mark.parametrize(("calls", "expected", "modes"), MODES)
 @pytest.mark.parametrize("mode", ["exact", "any_order", "in_order", "superset", "subset"])
-def test_the_modes(calls, expected, modes, mode):
+def test_a_mode_passes_the_calls_that_its_row_names(calls, expected, modes, mode):
     trajectory = [call(one) for one in calls]
     assert passed("tool_calls", trajectory, expected=list(expected), mode=mode) is (mode in modes.split())
 

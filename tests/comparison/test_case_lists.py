@@ -99,10 +99,10 @@ def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
         monkeypatch.setattr(module, "sorted", spied, raising=False)
     cases = [[(f"c{at}", dice.random(), "") for at in range(20_000)] for _ in range(2)]
     runs = [run(name, some) for name, some in zip("ab", cases, strict=True)]
-    waits, begun, other = threading.Event(), threading.Event(), threading.Event()
+    waits, started, other = threading.Event(), threading.Event(), threading.Event()
 
     def compare(work):
-        begun.set()
+        started.set()
         assert waits.wait(PATIENCE)
         return work(), other.is_set()
 
@@ -115,14 +115,14 @@ def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
         threads = Threads(1, 1)
         with batch.owner_scope("A"):
             call = threads.future(lambda work=work: compare(work))[1]
-        assert begun.wait(PATIENCE)
+        assert started.wait(PATIENCE)
         with batch.owner_scope("B"):
             threads.future(other.set)
         waits.set()
         result, took_turns = call.result(PATIENCE)
         assert took_turns
         made.append(result)
-        for event in (waits, begun, other):
+        for event in (waits, started, other):
             event.clear()
     assert made[2] == 20_000
     assert max(sorts) <= 4 * loop_budget.PART

@@ -271,7 +271,7 @@ METRICS = [
 
 
 @pytest.mark.parametrize(("metric", "before", "after"), METRICS)
-def test_metrics(metric, before, after):
+def test_a_metric_reads_its_value_from_the_results(metric, before, after):
     def lines(passed, score, words, latency):
         judged = check_result(None, type="llm_judge", name="judge", response={"score": score, "words": words})
         other = check_result(passed, score=score + 0.1)
@@ -363,7 +363,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("before", "after", "metric", "message"), REFUSED)
-def test_refusals(before, after, metric, message):
+def test_a_wrong_comparison_of_runs_is_refused_with_its_reason(before, after, metric, message):
     after = [result_line("x", True)] if after == [True] else after
     with pytest.raises(InvalidRequest, match=message):
         compared(before, after, metric)

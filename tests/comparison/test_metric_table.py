@@ -131,7 +131,7 @@ def test_a_metric_with_the_numbers_of_another_does_not_count_twice():
     assert len({json.dumps([row.result.low, row.result.high]) for row in pair.metrics}) == 1
 
 
-def test_no_metric_is_significant_by_chance_more_often_than_said():
+def test_no_metric_is_significant_by_chance_more_often_than_its_level_allows():
     """Of A/A comparisons with six metrics, at most one in twenty shows a difference in any of them."""
     alarms = 0
     for seed in range(60):
@@ -202,7 +202,7 @@ def test_the_menus_of_a_page_come_from_the_data():
     assert [one.metric for one in view.pairs[0].metrics][:2] == ["passed", "score"]
 
 
-def test_what_tells_two_runs_apart_is_said():
+def test_differences_between_the_settings_of_two_runs_are_named():
     a, b = runs()
     a.about = {"commit": "1f3a", "model": "m", "tag prompt": "v1"}
     b.about = {"commit": "88c1", "model": "m"}

@@ -129,7 +129,7 @@ def mixed(prefix, gold, free, gold_rate=0.9, free_rate=0.5):
     return lines(prefix, answers, ["gold"] * gold + ["free"] * free)
 
 
-def test_a_difference_of_the_mix_alone_is_said_and_standardized_away():
+def test_a_difference_of_the_mix_alone_is_named_and_standardized_away():
     before, after = mixed("a", 150, 50), mixed("b", 50, 150)
     pair, _ = compared(before, after, by=["customer"])
     assert pair.result.verdict == "regressed"
@@ -167,7 +167,7 @@ def test_paired_runs_have_one_mix():
     assert "nothing is standardized" in about_cases(pair)[0]
 
 
-def test_different_sampling_rates_are_said():
+def test_different_sampling_rates_are_named():
     runs = [scores("monday", BEFORE), scores("tuesday", AFTER)]
     runs[0].sampling.window, runs[1].sampling.window = 0.05, 0.5
     (pair,) = compare_runs(runs).comparisons

@@ -111,12 +111,12 @@ def test_a_long_call_lets_other_owners_go_first(monkeypatch):
 def test_two_long_calls_of_an_owner_take_turns_and_never_work_at_once(monkeypatch):
     """Each of the first two ends when the other has begun. The third begins when one has ended."""
     monkeypatch.setattr(threads_module, "TURN", 0.0)
-    threads, begun, ended, lock = Threads(), [], [], threading.Lock()
+    threads, started, ended, lock = Threads(), [], [], threading.Lock()
 
     def call(number):
-        begun.append(number)
+        started.append(number)
         until = time.monotonic() + PATIENCE
-        while len(begun) < 2:
+        while len(started) < 2:
             assert time.monotonic() < until, "the other had no turn"
             assert lock.acquire(blocking=False), "two calls of an owner work at once"
             time.sleep(0)
@@ -185,9 +185,9 @@ async def test_checks_and_agents_that_hang_count_together(monkeypatch):
     await until(lambda: answers)
     assert [str(one) for one in answers] == ["no answer within 0.01 s"]
     assert too_many_abandoned() is None
-    begun = threading.Event()
-    hanging = asyncio.ensure_future(run_foreign(lambda: begun.set() or end.wait(60)))
-    await until(begun.is_set)
+    started = threading.Event()
+    hanging = asyncio.ensure_future(run_foreign(lambda: started.set() or end.wait(60)))
+    await until(started.is_set)
     hanging.cancel()
     with pytest.raises(asyncio.CancelledError):
         await hanging

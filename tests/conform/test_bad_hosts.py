@@ -149,7 +149,7 @@ def test_a_host_that_is_always_busy_is_not_tried(monkeypatch):
     assert "the host is busy" in outcomes[0].message
 
 
-def test_nobody_there_is_unreachable():
+def test_an_address_without_a_host_is_unreachable():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(Unreachable, match="refused"):

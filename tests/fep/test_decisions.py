@@ -57,11 +57,11 @@ class Given(Checker):
 
 class Sleepy(Checker):
     type = "sleepy"
-    begun: ClassVar = threading.Event()
+    started: ClassVar = threading.Event()
     seconds: float = 5.0
 
     def run(self, services):
-        Sleepy.begun.set()
+        Sleepy.started.set()
         time.sleep(self.seconds)
         return {"passed": True}
 
@@ -343,11 +343,11 @@ def test_decision_28_skip_is_what_was_not_executed():
     assert {one.status for one in second.check_results} == {"skip"}
 
     async def cancelled():
-        Sleepy.begun.clear()
+        Sleepy.started.clear()
         task = asyncio.create_task(
             assay.evaluate([CASE], [OUTPUT], [ANY, check("sleepy")], registry=REGISTRY)
         )
-        await until(Sleepy.begun.is_set)
+        await until(Sleepy.started.is_set)
         task.cancel()
         return await task
 

@@ -485,7 +485,7 @@ def test_on_progress_gets_every_case():
     assert [(one.done, one.total, one.errors) for one in seen] == [(1, 2, 0), (2, 2, 1)]
 
 
-def test_it_works_inside_a_running_loop():
+def test_evaluate_sync_works_inside_a_running_loop():
     async def main():
         return assay.evaluate_sync(cases("a"), outputs("a"), [EQUAL])
 

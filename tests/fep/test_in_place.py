@@ -133,7 +133,7 @@ def test_ctrl_c_ends_it(checks):
         assay.evaluate_sync(cases, outputs, checks, registry=REGISTRY)
 
 
-def test_it_is_the_callers_thread_inside_a_running_loop_too():
+def test_a_check_in_place_has_the_callers_thread_inside_a_running_loop_too():
     async def main():
         return assay.evaluate_sync(*request(["thread"]), [IN_PLACE], registry=REGISTRY)
 

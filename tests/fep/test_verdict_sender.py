@@ -53,7 +53,7 @@ def host(database, backends):
         "shared": FAST | {"to": one},
         "ending": FAST | {"to": [one], "window": "1s"},
         "away": FAST | {"to": [one, other]},
-        "told": FAST | {"to": one, "headers": {"Authorization": "Basic ${BACKEND_KEY}"}},
+        "explained": FAST | {"to": one, "headers": {"Authorization": "Basic ${BACKEND_KEY}"}},
         "quiet": FAST,
     }
     with Server(database, traces=projects) as server:
@@ -157,7 +157,7 @@ def test_a_backend_that_is_away_for_long_gets_all_of_it_later_and_delays_no_othe
 def test_headers_of_a_project_take_the_place_of_variables(host, backends):
     leaked = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=other,x-own=1"}
     with sending(host, explanations=True, environment=leaked):
-        (trace,) = post(host, "told", 1, answer="it is warm")
+        (trace,) = post(host, "explained", 1, answer="it is warm")
         found = arrived(backends[0], [trace])
     sent = [headers for _, headers, body in backends[0].requests if bytes.fromhex(trace) in body]
     assert {one["authorization"] for one in map(lowered, sent)} == {"Basic canary"}
@@ -168,14 +168,14 @@ def test_headers_of_a_project_take_the_place_of_variables(host, backends):
             "gen_ai.evaluation.explanation"
         ]
     )
-    assert "canary" not in str([window.run.metadata for window in windows(host, "told")])
+    assert "canary" not in str([window.run.metadata for window in windows(host, "explained")])
 
 
 def lowered(headers):
     return {name.lower(): value for name, value in headers.items()}
 
 
-def test_another_process_goes_on_when_the_sender_has_died(host, backends):
+def test_another_process_sends_the_rest_when_the_sender_has_died(host, backends):
     with sending(host):
         arrived(backends[0], post(host, "support", 1))
     traces = post(host, "support", 2)  # the dead one still holds its document
@@ -193,7 +193,7 @@ def test_a_project_without_to_sends_nothing(host, backends):
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "message"),
     [
         ({"to": "zipkin"}, "settings: traces.x.to 'zipkin': expected one of otlp, otlp=URL, phoenix, phoenix=URL"),
         ({"to": "otlp=ftp://x"}, "settings: traces.x.to otlp: expected an address such as http://localhost:4318"),
@@ -205,10 +205,10 @@ def test_a_project_without_to_sends_nothing(host, backends):
         ({"to": "otlp", "headers": {"a b": "c"}}, "got 'a b'"),
     ],
 )  # fmt: skip
-def test_a_wrong_target_is_refused_when_the_host_starts(members, said):
+def test_a_wrong_target_is_refused_when_the_host_starts(members, message):
     configs = msgspec.convert({"x": FAST | members}, dict[str, TraceProjectConfig])
     with pytest.raises(UsageError) as refused:
         verdict_receivers(configs, {"TWO_LINES": "canary\r\nx: y"})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "canary" not in str(refused.value)
     assert "secret" not in str(refused.value)

@@ -35,7 +35,7 @@ def read(text, lists=(), limits=None):
     ascii=st.booleans(),
     block=st.integers(1, 9),
 )
-def test_it_reads_what_a_whole_reader_reads(document, items, indent, ascii, block):
+def test_the_reader_of_blocks_reads_what_a_whole_reader_reads(document, items, indent, ascii, block):
     document |= {"a": {"b": items, "c": 1}}
     text = json.dumps(document, indent=indent, ensure_ascii=ascii).encode(errors="surrogatepass")
     try:

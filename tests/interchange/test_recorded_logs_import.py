@@ -294,8 +294,8 @@ def test_a_conversation_of_ragas_is_an_input_and_what_the_agent_did(tmp_path):
         ("tool-returned", "2", "read"),
     ]
     assert [steps[0]["inputs"], steps[3]["outcome"]] == [{"x": 1}, "R"]
-    said = [(step["role"], step["turn"]) for step in long.output["metadata"]["trajectory"]]
-    assert said == [("assistant", 1), ("user", 2), ("assistant", 2)]
+    turns = [(step["role"], step["turn"]) for step in long.output["metadata"]["trajectory"]]
+    assert turns == [("assistant", 1), ("user", 2), ("assistant", 2)]
     assert unanswered.output is None
     assert {(left.what, left.place.rpartition("user_input")[2]) for left in report.not_carried} >= {
         ("message.metadata", "[4].metadata")

@@ -296,7 +296,7 @@ DOCUMENT = {"a": {"b": [10, 20, {"c": None}]}, "text": "hello", "": 0, "yes": Tr
         ("$.yes[0]", MISSING),
     ],
 )
-def test_get(text, value):
+def test_get_returns_the_value_of_a_path(text, value):
     assert paths.compile(text).get(DOCUMENT) == value
 
 

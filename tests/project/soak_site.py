@@ -55,9 +55,12 @@ def test_pages_open_from_disk_and_the_search_finds(site, width, height, scheme):
         page = context.new_page()
         wrong: list[str] = []
         page.on(
-            "console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None
+            "console",
+            lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None,
         )
-        page.on("request", lambda asked: wrong.append(asked.url) if asked.url.startswith("http") else None)
+        page.on(
+            "request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None
+        )
         for name in PAGES:
             page.goto((site / name).as_uri())
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name

@@ -112,7 +112,9 @@ UNMET: list[tuple[str, dict[str, Any], dict[str, Any], list[tuple[str, str]]]] =
 @pytest.mark.parametrize(
     ("rules", "facts", "expected"), [row[1:] for row in UNMET], ids=[row[0] for row in UNMET]
 )
-def test_conditions(rules: dict[str, Any], facts: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+def test_each_unmet_condition_has_its_code_and_words(
+    rules: dict[str, Any], facts: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
     found = unmet_conditions(PromotionRules(**rules), _evidence(**facts))
     assert [condition.code for condition in found] == [code for code, _ in expected]
     for condition, (_, words) in zip(found, expected, strict=True):

@@ -81,7 +81,7 @@ def test_the_path_of_a_duplicate(text, path):
 
 TWICE = b'{"test_case": {"id": "b", "input": 1, "input": 2}, "output": {"value": 1}}\n'
 GOOD = b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}\n'
-SAID = "test_case.input: this member is there twice, so its value is not clear: keep one"
+MESSAGE = "test_case.input: this member is there twice, so its value is not clear: keep one"
 
 
 @pytest.mark.parametrize("way", ["file", "jobs", "stdin", "rows", "pair", "cases"])
@@ -107,7 +107,7 @@ def test_a_line_with_a_member_twice_stops_the_stream_there(command, tmp_path, wa
         stdin=GOOD + TWICE if way == "stdin" else b"",
     )  # fmt: skip
     assert ended.code == 1
-    message = SAID.removeprefix("test_case.") if way == "rows" else SAID
+    message = MESSAGE.removeprefix("test_case.") if way == "rows" else MESSAGE
     assert f":2{' with outputs.jsonl:2' if way == 'pair' else ''}: {message}" in ended.err
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1
 
@@ -134,7 +134,7 @@ def test_a_duplicate_in_line_100_000_is_reported(tmp_path):
     bad: list[BadLine] = []
     assert sum(1 for _ in from_contexts(str(tmp_path / "c.jsonl"), Limits(), bad.append)) == 99_999
     assert [str(one) for one in bad] == [
-        f"{tmp_path}/c.jsonl:100000: output.value: {SAID.partition(': ')[2]}"
+        f"{tmp_path}/c.jsonl:100000: output.value: {MESSAGE.partition(': ')[2]}"
     ]
 
 
@@ -150,7 +150,7 @@ def test_a_duplicate_behind_megabytes_is_reported_and_the_results_before_it_are_
             folder=tmp_path,
         )  # fmt: skip
         assert ended.code == 1
-        assert f"c.jsonl:121: {SAID}" in ended.err
+        assert f"c.jsonl:121: {MESSAGE}" in ended.err
         assert len((tmp_path / "r.jsonl").read_bytes().splitlines()) == 120
 
 

@@ -46,7 +46,7 @@ def test_a_label_says_pass_or_fail_of_a_case_or_a_check(text, found):
         assert read_label(label_text(check, passed=passed)) == found
 
 
-def said(notes, check="helpful"):
+def labels_of(notes, check="helpful"):
     """By person: what counts for a check of the case `a`."""
     people = people_labels(notes, lambda one: one.target.node_id)
     found = {who: labels["a"].about(check) for who, labels in people.items() if "a" in labels}
@@ -67,7 +67,7 @@ def said(notes, check="helpful"):
     ],
 )
 def test_the_last_opinion_of_each_person_counts(notes, found):
-    assert said(notes) == found
+    assert labels_of(notes) == found
 
 
 @pytest.mark.parametrize(

@@ -159,10 +159,10 @@ def test_a_stored_run_shows_its_tags_model_commit_and_command(command, tmp_path,
     compared = assay("compare", "previous", "latest").out
     assert "the runs differ: commit" in compared
     assert "tag prompt v3 → v4" in compared
-    for option, said in (((), True), (("--redact",), False)):
+    for option, is_shown in (((), True), (("--redact",), False)):
         assert assay("report", "previous", "latest", *option, "-o", "report.html").code == 0
         text = report_text(tmp_path / "report.html")
-        assert ("prompt" in text, commit in text, "assay evaluate" in text) == (said, said, said)
+        assert ("prompt" in text, commit in text, "assay evaluate" in text) == (is_shown, is_shown, is_shown)
         (pair,) = json.loads(text)["comparison"]["view"]["comparison"]["comparisons"]
         assert [one["metric"] for one in pair["metrics"]] == ["passed", "score", "contains"]
     refused = assay(*options, f"token={SECRET}x")

@@ -288,8 +288,8 @@ def test_false_alarms_and_coverage(simulated, series):
 
 def test_the_table_in_the_documents_is_that_of_all_rounds(simulated, series):
     """In `make soak` every number; in `make test` the rows, and that the numbers in them satisfy the promise."""
-    begun = PAGE.read_text().partition("| cases | values | method |")[2].split("\n\n")[0]
-    rows = [line for line in begun.splitlines() if line[2:3].isdigit()]
+    after_heading = PAGE.read_text().partition("| cases | values | method |")[2].split("\n\n")[0]
+    rows = [line for line in after_heading.splitlines() if line[2:3].isdigit()]
     expected = [row for row in unpaired_table(simulated) if row[2].isdigit()]
     if series(False, True):
         assert rows == expected

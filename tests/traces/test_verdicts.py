@@ -47,9 +47,9 @@ def test_a_verdict_belongs_to_the_judged_span_and_has_no_content(dialect, tmp_pa
     ]
     assert {one.response_id for one in verdicts} == {trace.get("response_id")}
     assert CANARY not in repr(verdicts)
-    told = verdicts_of(result, "run-1", 0, explanations=True)
-    assert CANARY in told[0].explanation
-    assert [one.uid for one in told] == [one.uid for one in verdicts]
+    with_explanations = verdicts_of(result, "run-1", 0, explanations=True)
+    assert CANARY in with_explanations[0].explanation
+    assert [one.uid for one in with_explanations] == [one.uid for one in verdicts]
 
 
 def test_ids_are_those_of_one_result_of_one_run(tmp_path):

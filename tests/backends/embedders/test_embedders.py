@@ -168,7 +168,7 @@ async def test_close_ends_requests_in_flight(server):
         (["aaaaaaaaa", "b"], {"characters": 4}, [["aaaaaaaaa"], ["b"]]),  # too long by itself: alone
     ],
 )
-def test_batches(texts, limit, expected):
+def test_texts_are_divided_by_number_and_size(texts, limit, expected):
     assert list(batches(texts, Batching(**limit))) == expected
 
 
@@ -188,7 +188,7 @@ def test_shares_of_a_cost_sum_to_it(total, texts, parts):
 
 
 @pytest.mark.parametrize(("parts", "sum_"), [([1, 2], 3), ([], 0), ([1, None], None)])
-def test_added(parts, sum_):
+def test_sum_known_is_unknown_if_a_part_is(parts, sum_):
     assert sum_known(parts) == sum_
 
 

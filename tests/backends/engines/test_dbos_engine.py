@@ -160,11 +160,11 @@ def test_a_unit_belongs_to_the_span_of_its_run(bench, monkeypatch):
 
 def test_a_result_of_an_executor_that_lost_the_unit_is_refused(bench):
     """The row has another executor by the time that the first one writes: the unit is executed again, and has one result."""
-    begun, go = asyncio.Event(), asyncio.Event()
+    started, go = asyncio.Event(), asyncio.Event()
 
     async def slow_once(work, unit):
         if len(bench.order) == 1:
-            begun.set()
+            started.set()
             await go.wait()
             return b"late"
         return b"in time"
@@ -173,7 +173,7 @@ def test_a_result_of_an_executor_that_lost_the_unit_is_refused(bench):
 
     async def main():
         task = asyncio.create_task(bench.collect("fenced", [b"unit"]))
-        await begun.wait()
+        await started.wait()
         await asyncio.to_thread(
             bench.sql, "UPDATE units SET executor_id = 'another' WHERE status = 'PENDING'"
         )
@@ -202,10 +202,10 @@ def test_a_worker_that_lost_its_membership_writes_nothing(bench):
 
 
 def test_a_unit_that_kills_every_worker_is_set_aside(bench):
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def hang(work, unit):
-        begun.set()
+        started.set()
         await asyncio.sleep(600)
 
     bench.perform = hang
@@ -213,8 +213,8 @@ def test_a_unit_that_kills_every_worker_is_set_aside(bench):
     async def main():
         task = asyncio.create_task(bench.collect("poison", [b"unit"]))
         for _ in range(3):
-            await begun.wait()
-            begun.clear()
+            await started.wait()
+            started.clear()
             bench.worker.drop(bench.worker.running)
             await until(lambda: not bench.worker.running)
             await asyncio.to_thread(bench.worker.recover, ["executor-1"])
@@ -228,10 +228,10 @@ def test_a_unit_that_kills_every_worker_is_set_aside(bench):
 
 def test_a_worker_that_paused_or_stopped_costs_its_units_no_attempt(bench):
     """Five times, where three lost workers are allowed."""
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def hang(work, unit):
-        begun.set()
+        started.set()
         if len(bench.order) <= 5:
             await asyncio.sleep(600)
         return b"done"
@@ -241,8 +241,8 @@ def test_a_worker_that_paused_or_stopped_costs_its_units_no_attempt(bench):
     async def main():
         task = asyncio.create_task(bench.collect("paused", [b"unit"]))
         for _ in range(5):
-            await begun.wait()
-            begun.clear()
+            await started.wait()
+            started.clear()
             running = bench.worker.running
             bench.worker.drop(running)
             await until(lambda: not bench.worker.running)

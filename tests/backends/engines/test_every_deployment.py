@@ -150,8 +150,8 @@ def run_out_of_time(client, many):
     tasks = [golden("quick", "Paris", "Paris"), *(golden(f"t{at}", "Paris", "wait") for at in range(many))]
     run = start_run(client, suite(*tasks, name="kind-late"), AGENT, runTimeoutMs=4_000)
     snapshot = wait_for_run(client, run)
-    begun = types_of(log_of(client, run)).count("agent.invocation.started")
-    assert begun <= 1 + AT_ONCE, begun
+    started = types_of(log_of(client, run)).count("agent.invocation.started")
+    assert started <= 1 + AT_ONCE, started
     return snapshot["status"], snapshot["error"]["code"]
 
 

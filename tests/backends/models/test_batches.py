@@ -246,19 +246,19 @@ REPLIES = st.one_of(
 @pytest.mark.parametrize("protocol", KINDS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    said=st.dictionaries(TEXTS, REPLIES, min_size=1, max_size=6),
+    replies=st.dictionaries(TEXTS, REPLIES, min_size=1, max_size=6),
     script=st.sampled_from(["ok", "shuffled doubled"]),
 )
 def test_an_answer_is_that_of_a_single_call_at_the_tariff_of_batches(
-    server, tmp_path, protocol, said, script
+    server, tmp_path, protocol, replies, script
 ):
-    server.script, server.answer = [script], lambda asked: said[asked["messages"][-1]["content"] if isinstance(asked["messages"][-1]["content"], str) else asked["messages"][-1]["content"][-1]["text"]]  # fmt: skip
+    server.script, server.answer = [script], lambda asked: replies[asked["messages"][-1]["content"] if isinstance(asked["messages"][-1]["content"], str) else asked["messages"][-1]["content"][-1]["text"]]  # fmt: skip
     server.batches.clear()
 
     async def both() -> list[tuple[Any, Any]]:
         async with batched(server, protocol, tmp_path) as (model, chosen):
-            batch = await asyncio.gather(*(model.complete(ask(chosen, text)) for text in said))
-            single = [await model.complete(ask(chosen, text, may_wait=False)) for text in said]
+            batch = await asyncio.gather(*(model.complete(ask(chosen, text)) for text in replies))
+            single = [await model.complete(ask(chosen, text, may_wait=False)) for text in replies]
         return list(zip(batch, single, strict=True))
 
     for batch, single in asyncio.run(both()):

@@ -409,7 +409,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_it(server, key):
         ("", ""),
     ],
 )
-def test_scrubbed(text, left):
+def test_scrub_takes_the_key_out_of_a_text(text, left):
     assert scrub(text, CANARY) == left
 
 
@@ -542,7 +542,7 @@ def test_retry_after_header(headers, seconds):
         (5, 1.0, 1.0, 8.0),  # at least what was asked for
     ],
 )
-def test_pause(attempt, asked, roll, seconds):
+def test_the_pause_before_an_attempt_follows_the_provider_or_grows(attempt, asked, roll, seconds):
     assert pause(attempt, retry_after=asked, backoff=Backoff(), random_fraction=roll) == seconds
 
 
@@ -586,7 +586,7 @@ def test_a_rate_that_was_never_set_stays_unlimited():
         (110.0, 100.0, 0.1, 10.0),  # slower than one a second: no burst
     ],
 )
-def test_spacing(due, now, rate, wait):
+def test_spacing_keeps_calls_to_the_rate(due, now, rate, wait):
     assert spacing(due, now, rate)[0] == pytest.approx(wait)
 
 
@@ -677,7 +677,7 @@ def test_read_value(text, value, problem):
         ({"$defs": {"a": {"properties": {"b": {}}}}}, False),
     ],
 )
-def test_is_strict(schema, strict):
+def test_a_schema_that_a_provider_enforces_is_strict(schema, strict):
     assert is_strict(schema) is strict
 
 

@@ -164,7 +164,7 @@ def test_what_is_not_acknowledged_is_a_failure(receiver, answers, message, asked
     assert receiver.asked == asked
 
 
-def test_nobody_there_is_a_failure():
+def test_an_address_without_a_receiver_is_a_failure():
     with opened(Receiver()) as gone:
         url = gone.url
     with pytest.raises(EnvironmentFailure, match=r"could not be reached: .*refused, 6 times"):

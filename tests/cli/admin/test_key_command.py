@@ -109,7 +109,7 @@ def test_key_list_shows_no_secret(command, folder):
         assert not [text for text in texts if text[15:] in done.out + done.err]
 
 
-def test_where_there_are_none(command, tmp_path):
+def test_a_list_without_keys_is_empty_and_its_folder_is_private(command, tmp_path):
     done = command("admin", "key", "list", folder=tmp_path)
     assert (done.code, done.out, done.err) == (0, "", "assay: there are no keys\n")
     assert json.loads(command("admin", "key", "list", "--json", folder=tmp_path).out) == []

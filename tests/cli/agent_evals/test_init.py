@@ -117,9 +117,9 @@ def test_the_workflow_compares_with_the_base_branch(words, file, worse, command,
         ]  # fmt: skip
         return [one.returncode for one in ended], " ".join(ended[-1].stdout.split())
 
-    codes, said = run_steps()  # the pull request that adds the files
+    codes, output = run_steps()  # the pull request that adds the files
     assert codes == [0, 0, 0]
-    assert "::notice title=assay::the base branch has no results, so nothing is compared passed: " in said
+    assert "::notice title=assay::the base branch has no results, so nothing is compared passed: " in output
     git(folder, "worktree", "remove", "--force", "base")
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "evals")
@@ -127,11 +127,11 @@ def test_the_workflow_compares_with_the_base_branch(words, file, worse, command,
     before, after = worse
     (folder / file).write_text((folder / file).read_text().replace(before, after))
     (folder / "gate.yaml").write_text("min_mean: 0\npreset: lenient\n")  # the rules of the base count
-    codes, said = run_steps()
+    codes, output = run_steps()
     assert codes[:2] == [0, 0]
     assert codes[2] != 0
-    assert "worse than in base-branch.jsonl by" in said
-    assert re.search(r"1 (case|task) got worse \(\w+\)", said), said
+    assert "worse than in base-branch.jsonl by" in output
+    assert re.search(r"1 (case|task) got worse \(\w+\)", output), output
 
 
 @pytest.mark.parametrize("must", ["contain", "equal"])
@@ -271,7 +271,7 @@ def test_a_table_of_two_models_is_checked_against_its_expected_column(must, comm
     assert checks == [{{"contain": "contains", "equal": "exact_match"}[must]: "$.test_case.expected"}]
 
 
-def test_a_table_without_expected_values_is_said_to_be_checked_for_any_text(command, tmp_path):
+def test_init_says_that_a_table_without_expected_values_is_checked_for_any_text(command, tmp_path):
     (tmp_path / "plain.csv").write_text("input,output\nA?,a\n")
     done = command("init", "--table", "plain.csv", folder=tmp_path)
     assert "no column is recognised as the expected value, so checks.yaml asks only for any text" in done.out

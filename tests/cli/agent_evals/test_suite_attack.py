@@ -127,7 +127,7 @@ def test_a_file_is_overwritten_with_force_alone(folder):
         ("suite.yaml", {"kinds": ["pii-leak"]}, "no attack fits: no attacks in tool-result"),
     ],
 )  # fmt: skip
-def test_refusals(folder, source, options, message):
+def test_a_wrong_attack_suite_is_refused_with_its_reason(folder, source, options, message):
     with pytest.raises((UsageError, InvalidRequest)) as refused:
         write(source, **options)
     assert message in str(refused.value)

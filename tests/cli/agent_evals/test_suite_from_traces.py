@@ -92,7 +92,7 @@ def test_a_recorded_conversation_of_several_turns_is_had_again(dialect):
     run = asyncio.run(assay.run_suite(suite, agent))
     assert run.passed, run
     assert [result for _, result in seen] == [{"state": "sent"}, {"state": "lost"}, {"ok": 1}]
-    assert [said for said, _ in seen] == [1, 3, 5]  # the conversation so far
+    assert [number for number, _ in seen] == [1, 3, 5]  # the conversation so far
 
 
 @settings(max_examples=25, deadline=None)
@@ -243,10 +243,10 @@ def test_no_secret_and_no_personal_data_reaches_a_suite_from_any_place(tmp_path,
     arguments = {MAIL: {"deep": [OPENAI, {"k": AWS}]}, "password": "hunter2canary", "auth": f"Bearer {JWT}"}
     result = {"iban": IBAN, "note": f"mail {MAIL}", "nested": {TOKEN: 1}, "api_key": "canaryplainvalue123"}
     use = ToolUse(name="lookup", arguments=arguments, result=result)
-    told = genai(
+    spans = genai(
         Conversation(question=f"I am {MAIL}, {TOKEN}", answer=f"Done, {MAIL}: {OPENAI}", uses=(use,))
     )
-    for span in told:  # the id of the conversation, the tags and the instructions
+    for span in spans:  # the id of the conversation, the tags and the instructions
         span.attributes |= {
             "gen_ai.conversation.id": MAIL,
             "tag.tags": [MAIL],
@@ -262,7 +262,7 @@ def test_no_secret_and_no_personal_data_reaches_a_suite_from_any_place(tmp_path,
     for span in silent:  # it is left out, and named
         span.trace = "cc"
         span.attributes = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": f"other.{MAIL}"}
-    write_lines(tmp_path / "traces.jsonl", request_of(*told), request_of(*failed), request_of(*silent))
+    write_lines(tmp_path / "traces.jsonl", request_of(*spans), request_of(*failed), request_of(*silent))
     done = command("suite", "from-traces", "traces.jsonl", "-o", "made.yaml", folder=tmp_path)
     assert done.code == 0, done.err
     text = (tmp_path / "made.yaml").read_text()

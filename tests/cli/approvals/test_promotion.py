@@ -72,7 +72,7 @@ def test_a_promotion_needs_the_extra_store_alone(home):
     assert f"next: assay deploy promote {SECOND} --to staged" in ended.stderr
 
 
-def test_refusals(home, command):
+def test_a_wrong_promotion_is_refused_with_its_next_step(home, command):
     results = command.each([line.split() for line, _, _ in REFUSED], folder=home)
     for (line, code, words), ended in zip(REFUSED, results, strict=True):
         assert ended.code == code, (line, ended.out + ended.err)

@@ -26,13 +26,13 @@ tasks: [{taskId: a, input: x, expected: {kind: golden, match: {strategy: exact, 
 async def main():
     open("suite.yaml", "w").write(SUITE)
     open("a.py", "w").write("def f(task):\\n    return task\\n")
-    told = mcp.StdioServerParameters(command=sys.argv[1], args=["-m", "assay", "mcp"], env=dict(os.environ))
+    parameters = mcp.StdioServerParameters(command=sys.argv[1], args=["-m", "assay", "mcp"], env=dict(os.environ))
     seen = []
 
     async def progress(done, total, message):
         seen.append((done, total))
 
-    async with stdio_client(told) as (read, write), mcp.ClientSession(read, write) as session:
+    async with stdio_client(parameters) as (read, write), mcp.ClientSession(read, write) as session:
         await session.initialize()
         tools = (await session.list_tools()).tools
         assert len(tools) == 8, tools

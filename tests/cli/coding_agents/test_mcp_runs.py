@@ -81,10 +81,10 @@ def test_progress_is_reported_and_a_cancelled_call_cancels_the_run(folder, clien
         assert raw.start()["result"]["serverInfo"]["name"] == "assay"
         id = raw.call("run", **CALL, name="cancelled")
         pid = pid_of(folder)
-        told = raw.read()
-        assert told["method"] == "notifications/progress"
-        assert (told["params"]["progress"], told["params"]["total"]) == (0, 2)
-        run = told["params"]["message"].partition(":")[0]
+        notification = raw.read()
+        assert notification["method"] == "notifications/progress"
+        assert (notification["params"]["progress"], notification["params"]["total"]) == (0, 2)
+        run = notification["params"]["message"].partition(":")[0]
         raw.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
         wait_until(lambda: status(client, run) == "cancelled")
         wait_until(lambda: not Path(f"/proc/{pid}").exists())

@@ -30,14 +30,14 @@ def there(tmp_path_factory, zygote):
 
 def test_runs_are_made_read_compared_and_decided_there(there):
     client, here = there
-    told = []
-    ran = client("run", progress=told, **CALL)
+    progress = []
+    ran = client("run", progress=progress, **CALL)
     assert (ran["outcome"], ran["exit_code"], ran["failing"]) == (
         "failed",
         3,
         [{"id": "wrong", "score": 0.0}],
     )
-    assert told[-1][:2] == (2, 2)
+    assert progress[-1][:2] == (2, 2)
     failures = client("failures")
     assert (failures["run"], failures["status"]) == (ran["run"], "completed")
     assert failures["count"] == "2 tasks: 1 passed, 1 failed, 0 not measured"
@@ -63,7 +63,7 @@ REFUSED = {
 }
 
 
-def test_what_the_server_refuses_is_said_in_its_words(there):
+def test_a_refusal_of_the_server_keeps_its_words(there):
     client, _ = there
     client("run", **CALL)
     texts = {name: client(tool, **arguments) for name, (tool, arguments, _) in REFUSED.items()}

@@ -171,7 +171,7 @@ REFUSED = [
 ]
 
 
-def test_refusals(command, folder):
+def test_a_wrong_comparison_is_refused_with_its_reason(command, folder):
     results = command.each([["compare", *arguments] for arguments, _, _ in REFUSED], folder=folder)
     for (_, code, message), done in zip(REFUSED, results, strict=True):
         assert (done.code, done.out) == (code, "")

@@ -110,13 +110,13 @@ def test_kinds_of_runs(home, runs, command, a, b, words):
         (("{old}", "{new}", "--task", "x"), "--task x: there is no such task in"),
     ],
 )
-def test_refusals(home, runs, command, arguments, words):
+def test_a_wrong_diff_is_refused_with_its_reason(home, runs, command, arguments, words):
     ended = command("diff", *(one.format(**runs) for one in arguments), folder=home)
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err
 
 
-def test_history(home, runs, command):
+def test_history_has_a_row_for_each_run_of_a_suite(home, runs, command):
     ended = command("history", "suite.json", "--agent", "local.bot.new", folder=home)
     assert ended.code == 0
     head, titles, first, second = ended.out.splitlines()

@@ -149,7 +149,9 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("run", "options", "code", "reason"), VERDICTS)
-def test_verdicts(folder, capsys, monkeypatch, run, options, code, reason):
+def test_a_verdict_decides_the_exit_code_and_is_one_line(
+    folder, capsys, monkeypatch, run, options, code, reason
+):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     assert main(GateOptions(run=run, **options)) == code
@@ -367,7 +369,7 @@ REFUSED = [
 ]
 
 
-def test_refusals(command, folder):
+def test_a_wrong_gate_is_refused_with_its_reason(command, folder):
     results = command.each([["gate", *arguments] for arguments, _ in REFUSED], folder=folder)
     for (_, message), done in zip(REFUSED, results, strict=True):
         assert (done.code, done.out) == (2, "")

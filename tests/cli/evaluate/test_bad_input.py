@@ -701,8 +701,8 @@ def test_a_reader_that_closes_the_pipe_ends_the_command_quietly(
     zygote, tmp_path, script, code, words, unbuffered
 ):
     write(tmp_path, x_jsonl=GOOD * 2_000)
-    begun_otherwise = "&-" in script or "PYTHON" in script  # what only Python's own start can show
-    evaluate = EVALUATE if begun_otherwise else [str(zygote.bin / "assay"), "evaluate"]
+    needs_own_start = "&-" in script or "PYTHON" in script  # what only Python's own start can show
+    evaluate = EVALUATE if needs_own_start else [str(zygote.bin / "assay"), "evaluate"]
     assay = " ".join([*evaluate, "--contexts x.jsonl --checks checks.json"])
     done = subprocess.run(
         ["bash", "-c", script.replace("$ASSAY", assay)],

@@ -74,7 +74,7 @@ BARS = [
 ]  # fmt: skip
 
 
-def test_bars(run, command, tmp_path):
+def test_a_bar_decides_the_exit_code(run, command, tmp_path):
     options = [[part for bar in bars for part in ("--min-pass-rate", bar)] for bars, *_ in BARS]
     results = command.each([(*EVALUATE, *one) for one in options], folder=tmp_path)
     for (_, code, out, err), ended in zip(BARS, results, strict=True):

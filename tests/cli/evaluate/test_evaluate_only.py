@@ -143,7 +143,7 @@ def test_a_bar_is_not_decided_by_a_part(assay):
     assert "this run is a part of a run: it has 2 of 5 cases" in beside.out
 
 
-def test_nothing_failed(assay, tmp_path):
+def test_only_failing_without_a_failed_case_runs_nothing(assay, tmp_path):
     write(tmp_path, "")
     assert assay(*EVALUATE, "--save").code == 0
     nothing = assay(*EVALUATE, "--only", "failing")

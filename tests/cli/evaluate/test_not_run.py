@@ -50,7 +50,7 @@ def test_every_report_says_how_many_were_not_run_and_counts_none_of_them(command
         done = command(*arguments, folder=tmp_path)
         assert done.code in (0, 1, 3), done.err
         for name in names:
-            found = said(tmp_path / name)
+            found = last_line_of(tmp_path / name)
             in_words = re.search(rf"{ran} of 100 .*until the run had decided \({left} not run\)", found)
             in_numbers = f'"cases":{ran},"of":100,"rule":"decided"' in found
             assert in_words or in_numbers, (name, found[-2_000:])
@@ -66,7 +66,7 @@ def counts(name: str, ran: int, failed: int) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def said(path) -> str:
+def last_line_of(path) -> str:
     """The text of a report, or what a file says about its run."""
     if path.suffix == ".html":
         return report_text(path)

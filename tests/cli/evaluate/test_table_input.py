@@ -143,17 +143,17 @@ def test_a_run_that_stops_at_an_id_says_first_that_it_is_a_part_and_reaches_no_b
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "warning"),
     [
         ("2,B?,b,b", "1 line with the id and input of an earlier one: trials of one case"),
         ("2,B?,x,b", "trials of one case; 1 line with another expected value: give other cases other ids"),
     ],
 )
-def test_lines_that_count_as_trials_are_said_once(second, said, folder, command):
+def test_lines_that_count_as_trials_are_named_once(second, warning, folder, command):
     (folder / "twice.csv").write_text(REPEATED.replace("2,C?,c,c", second))
     done = command("evaluate", "twice.csv", "--checks", "checks.yaml", folder=folder)
     assert (done.code, len(done.messages)) == (0, 1)
-    assert done.err.rstrip().endswith(said)
+    assert done.err.rstrip().endswith(warning)
 
 
 def test_a_file_of_another_program_is_refused_with_a_way_out(folder, command):

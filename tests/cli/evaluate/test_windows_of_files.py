@@ -108,7 +108,7 @@ def test_the_document_has_both_windows_and_the_comparison_of_the_library(weeks, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("-o", "out.jsonl"), 2, "-o: expected one --traces with it, got 2, which are windows to compare"),
         (("--name", "x"), 2, "--name: expected one --traces with it"),
@@ -122,11 +122,11 @@ def test_the_document_has_both_windows_and_the_comparison_of_the_library(weeks, 
         (("--agent", "x:y"), 2, "--agent and --traces: expected one of them"),
     ],
 )  # fmt: skip
-def test_what_two_windows_cannot_have_is_refused(weeks, command, arguments, code, said):
+def test_what_two_windows_cannot_have_is_refused(weeks, command, arguments, code, message):
     (weeks / "empty").mkdir()
     given = ("evaluate", "--traces", "last", "--traces", "this.jsonl", "--checks", "checks.yaml")
     done = command(*given, *arguments, folder=weeks)
-    assert (done.code, said in done.err) == (code, True), done.err
+    assert (done.code, message in done.err) == (code, True), done.err
     assert "Traceback" not in done.err
     assert not (weeks / "out.jsonl").exists()
 

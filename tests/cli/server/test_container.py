@@ -100,10 +100,10 @@ def test_a_migration_a_server_and_a_worker_need_no_rights_and_no_files(processes
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, "")
-        said = [json.loads(line) for line in [*lines[process], *out.splitlines()]]
-        assert "assay has stopped" in said[-1]["message"]
-        messages = " ".join(line["message"] for line in said)
+        records = [json.loads(line) for line in [*lines[process], *out.splitlines()]]
+        assert "assay has stopped" in records[-1]["message"]
+        messages = " ".join(line["message"] for line in records)
         assert process is serving or re.search(
             r"worker \S+ has started.*units go back to the queue", messages
         )
-        assert {"time", "level", "logger", "message"} <= said[0].keys()
+        assert {"time", "level", "logger", "message"} <= records[0].keys()

@@ -200,7 +200,7 @@ async def test_a_revoked_key_is_refused_by_every_worker_in_time(server, revoked)
             asked = time.monotonic()
 
 
-def test_it_stops_as_one_and_loses_nothing_acknowledged(server):
+def test_server_processes_stop_as_one_and_loses_nothing_acknowledged(server):
     """On SIGTERM each worker ends the requests that it has, and a request that waits for a run gets the answer that the server stops."""
     workers, acknowledged = server.pids, []
 

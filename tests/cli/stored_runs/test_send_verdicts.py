@@ -64,8 +64,8 @@ def test_an_evaluation_of_traces_sends_one_event_for_each_check(command, home, r
     assert len(receiver.events) == 2  # acknowledged ones are not sent again
 
     with opened(Receiver()) as other:
-        told = command("export", "latest", "--to", f"otlp={other.url}", folder=home, environ=EXPLAINED)
-        assert (told.code, told.err) == (0, "")
+        ended = command("export", "latest", "--to", f"otlp={other.url}", folder=home, environ=EXPLAINED)
+        assert (ended.code, ended.err) == (0, "")
         assert CANARY in other.events[0]["gen_ai.evaluation.explanation"]
         assert [one["log.record.uid"] for one in other.events] == [
             one["log.record.uid"] for one in receiver.events
@@ -227,13 +227,13 @@ def test_of_two_senders_at_once_the_first_stops(monkeypatch):
 
     async def both():
         run = await store.run(id)
-        begun, gone_on = asyncio.Event(), asyncio.Event()
+        started, gone_on = asyncio.Event(), asyncio.Event()
 
         async def slow(start):
             for at, line in enumerate(lines[start:]):
                 yield line
                 if at == 0:
-                    begun.set()
+                    started.set()
                     await gone_on.wait()
 
         async def quick(start):
@@ -241,7 +241,7 @@ def test_of_two_senders_at_once_the_first_stops(monkeypatch):
                 yield line
 
         first = asyncio.create_task(outbox.send_verdicts(store, run, slow, receiver))
-        await begun.wait()
+        await started.wait()
         second = await outbox.send_verdicts(store, run, quick, receiver)
         gone_on.set()
         with pytest.raises(EnvironmentFailure, match="another process sends its verdicts there"):

@@ -45,7 +45,7 @@ class DelayedMessage:
         yield self._message
 
 
-def begun(channel, path, message, key="", timeout=PATIENCE):
+def start_call(channel, path, message, key="", timeout=PATIENCE):
     metadata = (("authorization", f"Bearer {key}"),) if key else ()
     return channel.stream_unary(path).future(iter(message), metadata=metadata, timeout=timeout)
 
@@ -59,7 +59,7 @@ def test_a_message_of_an_unknown_caller_is_not_read(host, channel, key, code):
     message = DelayedMessage()
     key = host.key(scopes={"evaluations:read"}) if key is None else key
     try:
-        call = begun(channel, RUN, message, key)
+        call = start_call(channel, RUN, message, key)
         assert call.code().name == code  # and not DEADLINE_EXCEEDED
     finally:
         message.go.set()
@@ -68,7 +68,7 @@ def test_a_message_of_an_unknown_caller_is_not_read(host, channel, key, code):
 def test_public_methods_are_answered_without_reading_the_message(channel):
     message = DelayedMessage()
     try:
-        assert begun(channel, "/fep.v1.EvaluationService/HealthCheck", message).code().name == "OK"
+        assert start_call(channel, "/fep.v1.EvaluationService/HealthCheck", message).code().name == "OK"
     finally:
         message.go.set()
 
@@ -78,11 +78,11 @@ def test_the_messages_in_flight_of_a_tenant_are_bounded(host, channel):
     lists = "/fep.v1.AsyncEvaluationService/ListOperations"
     held = [DelayedMessage() for _ in range(TIGHT.max_held_bytes // TIGHT.max_body_bytes)]
     try:
-        calls = [begun(channel, lists, one, key) for one in held]
+        calls = [start_call(channel, lists, one, key) for one in held]
         load = host.app.state.server.admission
         wait_until(lambda: load.requests_of["slow"] == len(held))
-        third = begun(channel, lists, [b""], key)
-        assert begun(channel, lists, [b""], other).code().name == "OK"  # others are heard meanwhile
+        third = start_call(channel, lists, [b""], key)
+        assert start_call(channel, lists, [b""], other).code().name == "OK"  # others are heard meanwhile
         assert not third.done()
         held[0].go.set()
         assert third.code().name == "OK"
@@ -97,8 +97,8 @@ def test_a_message_that_does_not_arrive_times_out(tmp_path):
     message = DelayedMessage()
     with RestAndGrpcServer(sqlite(tmp_path), serving=serving) as host, connect(host, key="") as client:
         try:
-            assert begun(client._channel, RUN, message, host.key()).code().name == "INVALID_ARGUMENT"
-            assert begun(client._channel, RUN, [], host.key()).code().name == "INVALID_ARGUMENT"
+            assert start_call(client._channel, RUN, message, host.key()).code().name == "INVALID_ARGUMENT"
+            assert start_call(client._channel, RUN, [], host.key()).code().name == "INVALID_ARGUMENT"
         finally:
             message.go.set()
 

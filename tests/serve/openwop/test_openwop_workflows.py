@@ -665,7 +665,7 @@ def test_verifier_gating(client, verdict):
     assert CANARY not in answered.text
 
 
-def test_the_seams(client):
+def test_the_seams_of_the_suite_run_a_sample_loop(client):
     sample = "/v1/host/sample"
     loop = client.post(
         f"{sample}/agentloop/run", json={"turns": 4, "suspendAtTurn": 2, "resume": True}

@@ -160,7 +160,7 @@ async def test_the_cards_of_many_agents_are_not_merged_on_the_event_loop(registe
     assert [(card.agent_id, card.version) for card in cards] == sorted(ids.items())
 
 
-def test_it_is_of_its_tenant_alone(host, client, endpoint):
+def test_a_registered_agent_is_of_its_tenant_alone(host, client, endpoint):
     mine = "local.shop.mine"
     assert client.put(f"/v1/host/assay/agents/{mine}", json={"url": endpoint}).status_code == 201
     with host.client(tenant="other") as other:

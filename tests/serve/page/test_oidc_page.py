@@ -98,10 +98,10 @@ def test_a_person_signs_in_and_out_and_no_token_is_in_the_page_the_address_or_th
     code = back.url.partition("code=")[2].partition("&")[0]
     assert len(code) > 20
     answers = [one.response() for one in ours[ours.index(back) + 1 :] if "/v1/" in one.url]
-    told = [everything_of(tab), log.getvalue(), *(one.text() for one in answers if one.ok)]
-    told += [one.url for one in ours if one is not back]
-    assert len(told) > 10
-    for text in told:
+    texts = [everything_of(tab), log.getvalue(), *(one.text() for one in answers if one.ok)]
+    texts += [one.url for one in ours if one is not back]
+    assert len(texts) > 10
+    for text in texts:
         assert code not in text
         assert "eyJ" not in text  # the beginning of every JWT
         assert SECRET not in text

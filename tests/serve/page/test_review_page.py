@@ -116,8 +116,8 @@ def test_quick_keys_answer_each_for_the_case_that_was_shown(site, page):
     notes = site.client.get(f"/v1/evaluations/{run}/annotations").json()["annotations"]
     labels = [(note["target"].get("nodeId"), note["signal"].get("label")) for note in notes]
     words = ["pass", "fail", "fail", "pass"]
-    said = [(case, f"llm_judge: {word}") for case, word in zip(shown, words, strict=True)]
-    assert [label for label in labels if label[0]] == said
+    expected = [(case, f"llm_judge: {word}") for case, word in zip(shown, words, strict=True)]
+    assert [label for label in labels if label[0]] == expected
 
 
 def test_an_answer_that_the_server_refuses_is_named_and_sent_again(site, page):

@@ -221,7 +221,7 @@ def put(client, path, text):
 
 def start_all(client, path, templates, value):
     """The runs that were begun; whatever else was answered is a clear refusal."""
-    begun = []
+    runs = []
     for at, template in enumerate(templates):
         text = template.replace(HERE, VALUES[value]).replace(
             "evals.hostile", f"evals.hostile{at}x{len(value)}"
@@ -232,23 +232,23 @@ def start_all(client, path, templates, value):
             assert answer.json()["message"]
             assert len(answer.content) < 10_000, (path, template)
         elif answer.status_code == 201 and "runId" in answer.json():
-            begun.append(answer.json()["runId"])
+            runs.append(answer.json()["runId"])
         elif path.endswith("suites"):
             ref = answer.headers["location"].rpartition("/")[2]
             assert client.get(answer.headers["location"]).status_code == 200
-            begun.append(client.post("/v1/runs", json=EVAL | {"evalSuiteRef": ref}).json()["runId"])
-    return begun
+            runs.append(client.post("/v1/runs", json=EVAL | {"evalSuiteRef": ref}).json()["runId"])
+    return runs
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("value", VALUES)
 def test_a_hostile_value_at_any_endpoint_is_accepted_or_refused(client, runs, log_lines, value):
-    begun = [
+    started = [
         run
         for path, templates in ROWS.items()
         for run in start_all(client, path.format(**runs), templates, value)
     ]
-    for run in begun:
+    for run in started:
         shown = wait_for_run(client, run)
         assert "bug" not in json.dumps(shown.get("error", "")), shown["error"]
         for path in ("/v1/runs/{}:diff?against={}", "/v1/host/assay/runs/{}/verification"):
@@ -379,8 +379,8 @@ def test_postgresql_accepts_and_refuses_the_same_values(kept_in_postgres, log_li
         f"/v1/runs/{run}/annotations": NOTES,
         f"/v1/runs/{run}:fork": FORKS,
     }
-    begun = [id for path, templates in rows.items() for id in start_all(client, path, templates, value)]
-    assert {wait_for_run(client, id)["status"] for id in begun} <= {"completed", "failed"}
+    runs = [id for path, templates in rows.items() for id in start_all(client, path, templates, value)]
+    assert {wait_for_run(client, id)["status"] for id in runs} <= {"completed", "failed"}
     for query in ("experiment=a%00b", "page_token=%00", "since=%00"):
         assert client.get(f"/v1/evaluations?{query}").status_code < 500
     assert client.get("/v1/runs/a%00b").status_code in (400, 404)

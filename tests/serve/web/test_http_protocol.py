@@ -423,8 +423,8 @@ async def test_a_started_coroutine_can_be_awaited_later(waits):
             await asyncio.sleep(0)
         return "all of it"
 
-    begun = coming().__await__()
-    assert await StartedAwaitable(next(begun), begun) == "all of it"
+    iterator = coming().__await__()
+    assert await StartedAwaitable(next(iterator), iterator) == "all of it"
 
 
 @pytest.mark.anyio
@@ -437,9 +437,9 @@ async def test_a_started_coroutine_is_cancelled_with_its_waiter():
         finally:
             ended.append(True)
 
-    begun = coming().__await__()
-    first = next(begun)
+    iterator = coming().__await__()
+    first = next(iterator)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await StartedAwaitable(first, begun)
+            await StartedAwaitable(first, iterator)
     assert ended

@@ -35,11 +35,11 @@ def unwrap(text):
     """The lines as they were before they wrapped: a later line is indented, and begins with a word that had no room."""
     whole, last = [], ""
     for line in text.split("\n"):
-        room = WIDEST - columns_of(last)
+        columns_left = WIDEST - columns_of(last)
         deeper = (
             last.strip() and len(line) - len(line.lstrip(" ")) >= 2 and not last.startswith(("{", "[", "|"))
         )
-        if deeper and 0 <= room <= columns_of(line.split()[0] if line.split() else ""):
+        if deeper and 0 <= columns_left <= columns_of(line.split()[0] if line.split() else ""):
             whole[-1] += f" {line.strip(' ')}"
         else:
             whole.append(line)

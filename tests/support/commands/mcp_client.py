@@ -72,12 +72,12 @@ def mcp_client(folder, *options, assay=None):
     @asynccontextmanager
     async def connect():
         command, *words = assay or real_assay()
-        told = mcp.StdioServerParameters(
+        parameters = mcp.StdioServerParameters(
             command=str(command), args=[*words, "mcp", *options], env=dict(os.environ), cwd=folder
         )
         # its default is the standard error of the first import, which pytest may have closed since
         async with (
-            stdio_client(told, errlog=sys.__stderr__) as (read, write),
+            stdio_client(parameters, errlog=sys.__stderr__) as (read, write),
             mcp.ClientSession(read, write) as session,
         ):
             await session.initialize()

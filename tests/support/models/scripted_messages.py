@@ -59,14 +59,14 @@ class Handler(BaseHTTPRequestHandler):
 
 def block_events(body):
     """A call of the tool, or a text."""
-    said = json.dumps(body["messages"])
-    number, state = re.search(r"order (\d+)", said), re.search(r"lost|sent", said)
+    conversation = json.dumps(body["messages"])
+    number, state = re.search(r"order (\d+)", conversation), re.search(r"lost|sent", conversation)
     tool = next((one["name"] for one in body.get("tools", ()) if one["name"].endswith("orders")), None)
-    if tool and number and "tool_result" not in said:
+    if tool and number and "tool_result" not in conversation:
         begin = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps({"number": int(number[1])})}
     else:
-        text = f"Your order was {state[0]}." if "tool_result" in said else "Which order do you mean?"
+        text = f"Your order was {state[0]}." if "tool_result" in conversation else "Which order do you mean?"
         begin, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
     reason = "tool_use" if begin["type"] == "tool_use" else "end_turn"
     return [

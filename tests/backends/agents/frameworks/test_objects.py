@@ -297,8 +297,8 @@ async def test_an_adapter_with_multi_turn_gets_what_the_last_turn_left(toy, monk
     monkeypatch.setattr(ToyAdapter, "capabilities", Capabilities(multi_turn=True))
     monkeypatch.setattr(ToyAdapter, "run", run)
     result = await assay.run_suite(talk, lambda: toy(), trials=2)  # noqa: PLW0108  # a factory
-    said = [one.execution_context.output["metadata"]["turns"] for one in result.results]
-    assert [[message["content"] for message in one[1::2]] for one in said] == [["x", "x y", "x y z"]] * 2
+    turns = [one.execution_context.output["metadata"]["turns"] for one in result.results]
+    assert [[message["content"] for message in one[1::2]] for one in turns] == [["x", "x y", "x y z"]] * 2
     monkeypatch.setattr(ToyAdapter, "single_turn", lambda *_: "it forgets; give another")
     with pytest.raises(
         Refusal, match=r"agent: tasks with turns need an agent that continues .*: it forgets; "

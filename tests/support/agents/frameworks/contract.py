@@ -62,11 +62,11 @@ def suite_of(*tasks, **members):
         "tasks": [
             {
                 "taskId": f"task-{at}",
-                "input": said,
+                "input": question,
                 "expected": {"kind": "golden", "match": {"strategy": "contains", "value": expected}},
                 **({"fixtures": {"toolResponses": fixtures}} if fixtures else {}),
             }
-            for at, (said, expected, *rest) in enumerate(tasks)
+            for at, (question, expected, *rest) in enumerate(tasks)
             for fixtures in (rest[0] if rest else (),)
         ],
         **members,
@@ -269,9 +269,9 @@ async def a_conversation_goes_on_and_every_trial_begins_a_new_one(kit):
         assert result.passed, result
         for one in result.results:
             about = one.execution_context.output["metadata"]
-            said = [message["content"] for message in about["turns"]]
-            assert (said[0], said[2:]) == (ASK, ["say good", "good", "count", "3"])
-            assert "lost" in said[1]
+            contents = [message["content"] for message in about["turns"]]
+            assert (contents[0], contents[2:]) == (ASK, ["say good", "good", "count", "3"])
+            assert "lost" in contents[1]
             kinds = [step["type"] for step in about["trajectory"]]
             called = ["used", "tool-called", "tool-returned", "used"]
             assert kinds == ["said", *called, "said", *["said", "used", "said"] * 2]

@@ -137,6 +137,6 @@ def fragment_of(answer):
 
 def walk(client, provider, **more):
     """Sign in as a browser does: the answer to the browser that is back."""
-    begun = client.get("/sign-in")
-    assert begun.status_code == 303, begun.text
-    return client.get(f"/sign-in/callback?{urlencode(provider.approve(begun.headers['location'], **more))}")
+    redirect = client.get("/sign-in")
+    assert redirect.status_code == 303, redirect.text
+    return client.get(f"/sign-in/callback?{urlencode(provider.approve(redirect.headers['location'], **more))}")

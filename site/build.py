@@ -20,6 +20,7 @@ SOURCES, SITE = ROOM / "pages", ROOM / "html"
 CONFIGURATION = ROOT / "site" / "zensical.toml"
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+COMMANDS = re.compile(r"(\$ (.*\\\n)*.*\n)+")  # a command goes on behind a backslash
 ITEM = re.compile(r"\s*([-*]|\d+\.) ")
 ABOUT = "Is it good enough to ship? One evaluation engine behind FEP and OpenWOP agent evaluation."
 
@@ -65,9 +66,15 @@ def converted(page: Path) -> str:
 
 
 def block(fence: re.Match[str]) -> str:
-    """`csv eval.csv` is a block with a title; `sh exit=3` and `text drawing` are their first word."""
+    """
+    `csv eval.csv` is a block with a title; `sh exit=3` and `text drawing` are their first word.
+
+    A console that shows commands alone has no prompts: whoever copies it runs it.
+    """
     marks, words, body = fence[1], fence[2].split(), fence[3]
     language, name = (*words, "", "")[:2]
+    if language == "console" and COMMANDS.fullmatch(body):
+        language, body = "sh", re.sub(r"^\$ ", "", body, flags=re.MULTILINE)
     title = f' title="{name}"' if "." in name else ""
     return f"{marks}{language}{title}\n{body}{marks}"
 

@@ -36,9 +36,11 @@ def test_the_titles_of_a_section_differ():
         ("```sh exit=3\nassay\n```", "```sh\nassay\n```"),
         ("```text drawing\nx\n```", "```text\nx\n```"),
         ("```\nx\n```", "```\nx\n```"),
+        ("```console\n$ a\n$ b \\\n    c\n```", "```sh\na\nb \\\n    c\n```"),
+        ("```console\n$ a\nprinted\n```", "```console\n$ a\nprinted\n```"),
     ],
 )
-def test_a_block_has_the_name_of_its_file_above_it(written, shown):
+def test_a_block_has_the_name_of_its_file_above_it_and_no_prompts_if_it_has_commands_alone(written, shown):
     found = build.FENCE.fullmatch(written)
     assert found is not None
     assert build.block(found) == shown

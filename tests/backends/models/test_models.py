@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import genai_prices
 import msgspec
 import pytest
 import trustme
@@ -18,7 +19,7 @@ from assay.backends.models.cached import CachedModel, DiskCache, key_of
 from assay.backends.models.json_reply import read_value
 from assay.backends.models.key_scrubbing import looks_random, scrub
 from assay.backends.models.openai_compatible import OpenAICompatibleModel, is_strict
-from assay.backends.models.prices import TokenCounts, cost
+from assay.backends.models.prices import TokenCounts, cost, published_cost
 from assay.backends.models.provider_client import ProviderClient
 from assay.backends.models.provider_faults import Backoff, may_pass, pause, retry_after, throttles
 from assay.backends.models.rate_limit import AdaptiveLimiter, RequestRate, adjust, spacing
@@ -711,6 +712,25 @@ def test_cost(options, models, usage, dollars):
     assert cost(Provider(name="some", **options), models, usage) == (
         None if dollars is None else pytest.approx(dollars)
     )
+
+
+@pytest.mark.parametrize(
+    "where", [{"provider": "openai"}, {"provider": "", "url": "https://api.openai.com/v1"}]
+)
+def test_the_search_for_a_model_without_a_price_is_made_once(monkeypatch, where):
+    """It takes as long as some calls of a framework. A price is that of the tokens."""
+    asked, calculate = [], genai_prices.calc_price
+
+    def counted(usage, model, **how):
+        asked.append(model)
+        return calculate(usage, model, **how)
+
+    monkeypatch.setattr(genai_prices, "calc_price", counted)
+    name = f"no-such-model-{len(where)}"
+    assert [published_cost(model=name, sent=at, received=1, **where) for at in range(5)] == [None] * 5
+    assert asked == [name]
+    paid = [published_cost(model="gpt-4o-mini", sent=10_000 * at, received=7, **where) for at in (1, 3)]
+    assert 2 * paid[0] < paid[1] < 3 * paid[0]
 
 
 async def test_a_reply_has_its_price(server):

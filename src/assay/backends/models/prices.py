@@ -44,8 +44,8 @@ def cost(
     return None if priced is None else _published_price(priced, where, usage) * share
 
 
-def _published_price(model: str, provider_url: str, usage: TokenCounts) -> float:
-    """By URL and model: the same model may cost something else at another provider."""
+def _published_price(model: str, provider_url: str, usage: TokenCounts, provider: str = "") -> float:
+    """By URL and model: the same model may cost something else at another provider. By its name without a URL."""
     from genai_prices import Usage as Counted
     from genai_prices import calc_price
 
@@ -56,7 +56,11 @@ def _published_price(model: str, provider_url: str, usage: TokenCounts) -> float
         cache_read_tokens=(cached := min(usage.cached or 0, read)),
         cache_write_tokens=min(usage.cache_writes or 0, read - cached),
     )
-    return float(calc_price(counted, model, provider_api_url=provider_url).total_price)
+    if provider_url:
+        price = calc_price(counted, model, provider_api_url=provider_url)
+    else:
+        price = calc_price(counted, model, provider_id=provider)
+    return float(price.total_price)
 
 
 _PROVIDERS = {  # names of OpenTelemetry, by those of the price list
@@ -81,30 +85,23 @@ def published_cost(
     """
     if not (provider or url) or not model or not _has_price_list():
         return None
-    from genai_prices import Usage as Counted
-    from genai_prices import calc_price
-
-    counted = Counted(input_tokens=sent, output_tokens=received, cache_read_tokens=min(cached, sent))
     name = provider.lower()
     known = model.removeprefix(f"{name}/")
-    try:
-        if url:
-            price = calc_price(counted, known, provider_api_url=url)
-        else:
-            price = calc_price(counted, known, provider_id=_PROVIDERS.get(name, name))
-    except LookupError:
+    where = "" if url else _PROVIDERS.get(name, name)
+    if not _has_price(known, url, where):
         return None
-    return float(price.total_price)
+    return _published_price(known, url, TokenCounts(sent, received, cached), where)
 
 
-def _names(model: str, provider_url: str) -> int:
-    return len(model) + len(provider_url)
+def _names(model: str, provider_url: str, provider: str = "") -> int:
+    return len(model) + len(provider_url) + len(provider)
 
 
 @memoize(1 << 20, _names)  # a name may come from a request
-def _has_price(model: str, provider_url: str) -> bool:
+def _has_price(model: str, provider_url: str, provider: str = "") -> bool:
+    """Kept also if it has none: the search for a model that is not in the list takes longest."""
     try:
-        _published_price(model, provider_url, TokenCounts(0, 0))
+        _published_price(model, provider_url, TokenCounts(0, 0), provider)
     except LookupError:
         return False
     return True

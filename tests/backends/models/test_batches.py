@@ -33,7 +33,7 @@ from assay.ports import (
 )
 from assay.ports.batches import BATCHES, BatchBudget, BatchOptions, BatchResponse, OpenBatch
 from assay.runs.erasure import erase_run
-from support.models.batch_server import BatchServer
+from support.models.batch_server import Batch, BatchServer
 
 pytestmark = pytest.mark.anyio
 
@@ -364,6 +364,40 @@ async def test_a_batch_of_a_dead_process_is_taken_over(server, kind, tmp_path, m
     assert len(server.batches) == 1
     assert sorted(server.paid) == PROMPTS
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_batch_that_a_restart_found_is_cancelled_with_its_run(server, kind, tmp_path, monkeypatch):
+    """The process that submitted it died before it had its id."""
+    server.script = ["hold", "ok"]
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchServer, "_end", lambda self, batch: None)
+        await left(server, kind, tmp_path, PROMPTS)
+    server.batches[0].cancelled = False
+    (journal,) = tmp_path.iterdir()
+    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+    server.batches[0].looks = 0
+    await left(server, kind, tmp_path, PROMPTS)
+    assert server.batches[0].cancelled
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert sorted(server.paid) == PROMPTS
+
+
+async def test_a_batch_that_may_be_of_another_process_is_not_cancelled(server, kind, tmp_path):
+    """Anthropic lists batches without their names, and another process has just submitted as many calls."""
+    server.script = ["lost hold", "ok"]
+    asked = {"messages": [{"role": "user", "content": "x"}]}
+    theirs = Batch("batch_theirs", "hold", [(f"theirs-{at}", asked) for at in range(6)])
+    server.on_request = lambda when, method, path: (
+        server.batches.append(theirs) if "limit=" in path and theirs not in server.batches else None
+    )
+    await left(server, kind, tmp_path, PROMPTS)
+    assert not theirs.cancelled
+    assert server.batches[0].cancelled == (kind == "openai_compatible"), "which has names"
+    server.release.set()
+    replies = await answers(server, kind, tmp_path, PROMPTS)
+    assert [reply.value for reply in replies] == ALL
+    assert sorted(one for one in server.paid if one != "x") == PROMPTS
 
 
 async def test_a_batch_that_the_provider_never_got_is_submitted(server, kind, tmp_path):

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TypeVar
 
+from assay.backends.models.batches.followed_batch import FollowedBatch, WaitingCall
 from assay.backends.models.batches.journal import OrphanAnswers
 from assay.backends.models.provider_faults import Rejected
 from assay.concurrency.parking import parked
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 BATCH_BYTES = 64 * 1024 * 1024  # of the bodies in one batch; both providers take more
 QUIET = 10.0  # seconds without another call until a batch is submitted, if `batch_poll` is not shorter
 ROUNDS = 12  # of quiet that are waited for at most
-SLICE = 1024 * 1024  # bytes of answers that are given to their calls before these go on
 CANCEL_SECONDS = 10.0  # for cancelling at the end of a run
 
 
@@ -43,71 +43,6 @@ class _Unknown(Exception):
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
-
-
-class _Call:
-    """A call that waits. Its answer is a response, or None if its batch ended without one."""
-
-    def __init__(self, number: int, model: str, body: bytes, digest: str, estimate: float) -> None:
-        self.number = number  # of its arrival: a run writes results in order, and needs the first first
-        self.model, self.body, self.digest, self.estimate = model, body, digest, estimate
-        self.answer: asyncio.Future[BatchResponse | None] = asyncio.get_running_loop().create_future()
-
-    def resolve(self, answer: BatchResponse | Exception | None) -> None:
-        if self.answer.done():
-            return
-        if isinstance(answer, Exception):
-            self.answer.set_exception(answer)
-        else:
-            self.answer.set_result(answer)
-
-
-class _Followed:
-    """A batch that is looked at until it ends. Calls may still join one of a dead process."""
-
-    def __init__(self, batch: OpenBatch, candidates: list[str], waiting: dict[str, _Call] | None) -> None:
-        """`waiting` None: a dead process submitted it."""
-        self.batch, self.candidates, self.waiting = batch, candidates, waiting or {}
-        self.inherited = waiting is None
-        self.ended = False
-        self.answers: BatchAnswers | Exception | None = None  # once it ended, while calls may still join
-        self.read: BatchAnswers | None = None  # to be closed
-        self.task: asyncio.Task[None] | None = None
-
-    @property
-    def under_way(self) -> bool:
-        return self.task is not None and not self.ended
-
-    def join(self, request: str, call: _Call) -> None:
-        if self.answers is None:
-            self.waiting[request] = call
-        else:
-            self._answer(request, call, self.answers)
-
-    async def end(self, answers: BatchAnswers | Exception) -> None:
-        """Answer the calls. They go on meanwhile, so that few answers are in memory."""
-        size = 0
-        while self.waiting:
-            first = next(iter(self.waiting))
-            size += self._answer(first, self.waiting.pop(first), answers)
-            if size > SLICE:
-                size = 0
-                await asyncio.sleep(0)
-        self.ended, self.answers = True, answers
-        if not self.inherited:  # nothing joins it later
-            self.close()
-            self.batch.requests = []
-
-    def close(self) -> None:
-        if self.read is not None:
-            self.read.close()
-        self.read = self.answers = None
-
-    def _answer(self, request: str, call: _Call, answers: BatchAnswers | Exception) -> int:
-        """Answer a call. Returns the size of its answer."""
-        answer = answers if isinstance(answers, Exception) else answers.get(request)
-        call.resolve(answer)
-        return len(answer.body) if isinstance(answer, BatchResponse) else 0
 
 
 class BatchCollector:
@@ -123,8 +58,8 @@ class BatchCollector:
         whose = f"{provider.name}\0{provider.kind}\0{provider.base_url}"
         self._salt = whose.encode(errors="surrogatepass")
         self._journal = options.journals.journal(hashlib.sha256(self._salt).hexdigest()[:16])
-        self._pending: deque[_Call] = deque()
-        self._followed: dict[str, _Followed] = {}
+        self._pending: deque[WaitingCall] = deque()
+        self._followed: dict[str, FollowedBatch] = {}
         self._orphans = OrphanAnswers(())
         self._arrivals = self._unanswered = 0
         self._full, self._settled = asyncio.Event(), asyncio.Event()
@@ -137,7 +72,7 @@ class BatchCollector:
         """The answer to one call; None: its batch ended without it. The caller then settles the estimate."""
         digest = hashlib.sha256(self._salt + body).hexdigest()[:40]
         self._arrivals += 1
-        call = _Call(self._arrivals, model, body, digest, estimate)
+        call = WaitingCall(self._arrivals, model, body, digest, estimate)
         self._unanswered += 1
         with parked():
             await asyncio.shield(self._recovery)
@@ -183,7 +118,9 @@ class BatchCollector:
         for one in under_way:
             with suppress(Fault, TimeoutError):
                 async with asyncio.timeout(CANCEL_SECONDS):
-                    if await self._journal.write(one.batch):  # else another process waits for it
+                    if (
+                        await self._journal.write(one.batch) and one.batch.id
+                    ):  # else another process waits for it
                         await self._backend.cancel(one.batch.id)
         if not self._unanswered and not under_way:
             for one in self._followed.values():
@@ -204,7 +141,7 @@ class BatchCollector:
                 candidates = await self._patient(lambda batch=batch: self._find(batch, known))
             if candidates:
                 found.append(batch)
-                self._followed[batch.name] = _Followed(batch, candidates, None)
+                self._followed[batch.name] = FollowedBatch(batch, candidates, None)
             else:
                 await self._forget(batch)
         self._orphans = OrphanAnswers(found)
@@ -248,11 +185,11 @@ class BatchCollector:
             if arrivals == self._arrivals:
                 return
 
-    def _next_group(self) -> list[_Call]:
+    def _next_group(self) -> list[WaitingCall]:
         """The next calls of one model that a batch and the money can hold. A call that was given up is left out."""
         self._pending = deque(sorted(self._pending, key=lambda call: call.number))
-        group: list[_Call] = []
-        others: deque[_Call] = deque()
+        group: list[WaitingCall] = []
+        others: deque[WaitingCall] = deque()
         size = 0
         while self._pending and len(group) < self._provider.batch_requests and size < BATCH_BYTES:
             call = self._pending.popleft()
@@ -270,22 +207,22 @@ class BatchCollector:
         self._pending.extendleft(reversed(others))
         return group
 
-    async def _submit(self, calls: list[_Call]) -> None:
+    async def _submit(self, calls: list[WaitingCall]) -> None:
         counts: Counter[str] = Counter()
-        waiting: dict[str, _Call] = {}
+        waiting: dict[str, WaitingCall] = {}
         for call in calls:
             waiting[f"{call.digest}-{counts[call.digest]}"] = call
             counts[call.digest] += 1
         name = secrets.token_hex(12)
         batch = OpenBatch(name=name, requests=list(waiting), at=time.time())
-        followed = self._followed[name] = _Followed(batch, [], waiting)
+        followed = self._followed[name] = FollowedBatch(batch, [], waiting)
         try:
             await self._journal.write(batch)
             requests = [BatchRequest(id, call.body) for id, call in waiting.items()]
-            batch.id = await self._submitted(batch, requests)
-            followed.candidates = [batch.id]
+            followed.candidates = await self._submitted(batch, requests)
             if not await self._journal.write(batch):
-                await self._backend.cancel(batch.id)
+                if batch.id:
+                    await self._backend.cancel(batch.id)
                 raise ForeignFault("another process has taken this run over")
         except _Unknown as unknown:  # the next run asks the provider again
             del self._followed[name]
@@ -296,18 +233,19 @@ class BatchCollector:
             del self._followed[name]
             await followed.end(fault)
             return
-        self._notify(batch, f"has {len(calls)} calls")
+        if batch.id:
+            self._notify(batch, f"has {len(calls)} calls")
         for call in calls:
             call.body = b""
         self._follow(followed)
 
-    async def _submitted(self, batch: OpenBatch, requests: list[BatchRequest]) -> str:
-        """Submit once: if an answer got lost, ask the provider whether it has the batch."""
+    async def _submitted(self, batch: OpenBatch, requests: list[BatchRequest]) -> list[str]:
+        """Submit once, and return the ids that the batch may have. If an answer got lost, ask the provider for it."""
         known = {one.batch.id for one in self._followed.values()}
         trouble: Fault | None = None
         for _ in range(self._provider.max_retries + 1):
             try:
-                return await self._backend.submit(batch.name, requests)
+                return [await self._backend.submit(batch.name, requests)]
             except Fault as fault:
                 if not fault.recoverable:
                     raise
@@ -319,17 +257,17 @@ class BatchCollector:
             except Fault:
                 raise _Unknown(trouble) from None
             if found:
-                return found[0]
+                return found
         assert trouble is not None
         raise trouble
 
-    def _follow(self, followed: _Followed) -> None:
+    def _follow(self, followed: FollowedBatch) -> None:
         if followed.task is None:
             if followed.inherited and followed.batch.id:
                 self._notify(followed.batch, "was submitted by an earlier run, and is taken over")
             followed.task = self._start(self._watch(followed))
 
-    async def _watch(self, followed: _Followed) -> None:
+    async def _watch(self, followed: FollowedBatch) -> None:
         """Look at a batch until it ends, and answer its calls. Of several candidates, the one that has its requests."""
         wanted = set(followed.batch.requests)
         late = False
@@ -340,9 +278,10 @@ class BatchCollector:
                 followed.close()  # of another candidate
                 answers = followed.read = await self._patient(lambda id=id: self._backend.responses(id))
                 if wanted & answers.ids():
+                    followed.batch.id = id
                     break
-        except Fault as fault:
-            await followed.end(fault)
+        except (Fault, SingleCall) as end:
+            await followed.end(end)
             return
         assert answers is not None
         unanswered = followed.waiting.keys() - answers.ids()
@@ -353,7 +292,7 @@ class BatchCollector:
         self._notify(followed.batch, "ended" + (f"; {many} calls were not answered" if many else ""))
         await followed.end(answers)
 
-    async def _until_ended(self, followed: _Followed, id: str) -> bool:
+    async def _until_ended(self, followed: FollowedBatch, id: str) -> bool:
         """Wait for the end of a batch. Whether it was cancelled because the caller does not want to wait longer."""
         late = False
         while True:
@@ -364,6 +303,8 @@ class BatchCollector:
                 return late
             limit = self._options.single_after
             if limit is not None and not late and time.time() - followed.batch.at >= limit:
+                if not followed.batch.id:  # it may be a batch of another process
+                    raise SingleCall
                 late = True
                 await self._patient(lambda: self._backend.cancel(id))
             await asyncio.sleep(self._provider.batch_poll)

@@ -144,7 +144,10 @@ def test_a_host_that_is_always_busy_is_not_tried(monkeypatch):
 
     with raw_host(busy) as (address, _):
         checks = chosen(all_checks(), ["fep.rest", "openwop.discovery"])
-        outcomes = run_checks(Host(HttpClient(address, rate=10_000), Keys("key")), checks)
+        host = Host(HttpClient(address, rate=10_000), Keys("key"))
+        outcomes = run_checks(host, checks)
+        host.made += ["/a", "/b"]
+        assert clean_up(host) == 2
     assert {one.result for one in outcomes} == {"not_tried"}
     assert "the host is busy" in outcomes[0].message
 

@@ -4,9 +4,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 
-from assay.conform.check import Check, Failed, Host, NotOffered, NotTried, Outcome, Spent
+from assay.conform.check import Check, Failed, Host, NotOffered, NotTried, Outcome, Spent, at_once
 from assay.conform.http_client import Unanswered
 from assay.errors import UsageError
 
@@ -187,16 +188,16 @@ def _try(host: Host, check: Check) -> tuple[Outcome, bool]:
 def clean_up(host: Host, *, seconds: float = 60.0) -> int:
     """Delete what the checks made. The number of those that are still there."""
     host.limit(seconds)
-    left = 0
-    if not host.deletes:
-        return len({*host.made})
-    for path in dict.fromkeys(host.made):
-        try:
-            gone = host.send("DELETE", path).status in (200, 202, 204, 404, 410)
-        except Spent:
-            gone = False
-        except Unanswered:
-            gone = False
-            host.limit(0)
-        left += not gone
-    return left
+    made = [*dict.fromkeys(host.made)]
+    return sum(at_once(partial(_stays, host), made, LANES)) if host.deletes else len(made)
+
+
+def _stays(host: Host, path: str) -> bool:
+    """Delete this. True: it is still there."""
+    try:
+        return host.send("DELETE", path).status not in (200, 202, 204, 404, 410)
+    except NotTried:  # the time is over, or the host is busy
+        return True
+    except Unanswered:
+        host.limit(0)
+        return True

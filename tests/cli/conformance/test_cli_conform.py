@@ -7,7 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from assay.cli.conformance import conform
 from assay.conform.catalog import all_checks
+from assay.conform.run import run_checks
 from support.commands.command import Command
 from support.conform.fep_faults import FEP_FAULTS
 from support.conform.proxy import proxied
@@ -182,3 +184,22 @@ def test_junit_fails_as_the_command_does(done, file, failures, errors):
 def test_a_host_that_does_not_answer_leaves_every_check_untried(done):
     text = (done[1] / "nobody.md").read_text("utf-8")
     assert f"## Could not be tried ({len(all_checks())})" in text
+
+
+def test_ctrl_c_deletes_what_was_made(tmp_path, monkeypatch):
+    made = []
+
+    def interrupted(host, checks, tell):
+        run_checks(host, checks, tell)
+        made.extend(host.made)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(conform, "run_checks", interrupted)
+    with Server(sqlite(tmp_path)) as server, server.client(server.key()) as client:
+        options = conform.ConformOptions(
+            url=server.url, key=server.key(), only=("fep.rest.own-ids",), rate=10_000.0, timeout=60.0
+        )
+        with pytest.raises(KeyboardInterrupt):
+            conform.main(options)
+        assert len(made) == 4
+        assert {client.get(path).status_code for path in made} == {404}

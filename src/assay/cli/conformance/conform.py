@@ -24,6 +24,7 @@ from assay.fep.outputs.output_file import OutputFile
 from assay.inputs.files import document_of
 
 KEY = "ASSAY_API_KEY"
+INTERRUPTED = 10.0  # seconds for what is deleted after Ctrl-C
 
 
 class ConformOptions(Struct, frozen=True, kw_only=True):
@@ -70,6 +71,9 @@ def main(options: ConformOptions) -> int:
         outcomes = run_checks(host, checks, None if options.json else lines.add)
     except Unreachable as wrong:
         outcomes, trouble = wrong.outcomes, str(wrong)
+    except KeyboardInterrupt:
+        _say_left(clean_up(host, seconds=INTERRUPTED))
+        raise
     lines.end()
     left = clean_up(host) if not trouble else len(host.made)
     report = Report(
@@ -96,8 +100,12 @@ def _advise(report: Report, *, hints: bool) -> None:
         echo_err("no check passed: the address may be that of another host, or the key of nobody")
     elif failed is not None and hints:
         echo_err(f"`assay conform --explain {failed}` prints the rule, what is sent and what must come")
-    if report.left:
-        echo_err(f"{report.left} evaluations and runs stay there: the host did not let them be deleted")
+    _say_left(report.left)
+
+
+def _say_left(left: int) -> None:
+    if left:
+        echo_err(f"{left} evaluations and runs stay there: the host did not let them be deleted")
 
 
 def _client(address: str | None, options: ConformOptions) -> HttpClient | None:

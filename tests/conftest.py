@@ -83,6 +83,7 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.enable()
+    gc.set_threshold(10_000)  # of 700, looking for garbage takes a twentieth of the time of the tests
 
 
 @settings(max_examples=1, database=None)

@@ -575,9 +575,17 @@ MISBEHAVIOUR = {  # each row is one run; what blocks the event loop or takes a p
 }
 
 
+# what waits for most of a minute begins first, beside the others
+LONG = pytest.mark.together("a check that spins in its process")
+
+
 @pytest.mark.parametrize(
     ("kind", "ways"),
-    [(kind, ways) for kind, rows in MISBEHAVIOUR.items() for ways in rows],
+    [
+        pytest.param(kind, ways, marks=LONG if kind == "Apart" and "spins" in ways else ())
+        for kind, rows in MISBEHAVIOUR.items()
+        for ways in rows
+    ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
 def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, ways):

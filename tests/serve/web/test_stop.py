@@ -14,6 +14,7 @@ from support.stores.postgres import server as postgres
 from support.waiting import wait_until
 
 
+@pytest.mark.together("stop")  # first: it waits for most of a minute
 @pytest.mark.parametrize("what", ["hanging", "away"])
 def test_a_server_stops_in_time_without_its_database(zygote, tmp_path, what):
     """With requests that read and write in flight, and a run whose units execute."""

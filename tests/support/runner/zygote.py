@@ -168,6 +168,7 @@ def load():
     import importlib
     import tempfile
 
+    gc.disable()  # all that is loaded stays
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start a thread for each core
     from contextlib import redirect_stderr, redirect_stdout
     from io import StringIO
@@ -199,6 +200,7 @@ def load():
     wait_until(lambda: len(os.listdir("/proc/self/task")) == 1, lambda: "what has threads cannot fork")
     gc.collect()
     gc.freeze()
+    gc.enable()
     use_large_pages()
 
 

@@ -144,6 +144,23 @@ def test_a_command_that_is_ended_twice_asks_no_agent_again(server, killed, verb,
     assert len(one.asked) == asked
 
 
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("number", [3, 6, 9, 12])
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_stops_when_it_has_decided_asks_for_no_more_than_that(
+    server, killed, kind, number, sign
+):
+    """Each round is a batch. After the last one nobody is asked, also if the command was ended in between."""
+    one, single = killed("run --until", kind)
+    assert len(single[1]) < 60, "it decides before its last task"
+    server.script = ["ok"]
+    one.live(False, end=lambda at, now, *_: (at, now) == (number, "after"), sign=sign)
+    asked = len(one.asked)
+    check_the_end(server, one.live(True), one, single)
+    assert asked <= len(set(one.asked)) == len(single[1])
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", REQUESTS)

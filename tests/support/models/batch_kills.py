@@ -47,6 +47,8 @@ VERBS = {  # the command, and the one that continues it
     "run": (SUITE, AGAIN),
     "run --trials": ([*TURNS, "--trials", "2"], AGAIN),
 }
+DECIDES = ["run", "until.json", *SUITE[2:], "--until", "decided", "--min-pass-rate", "0.1"]
+COMMANDS = VERBS | {"run --until": (DECIDES, AGAIN)}
 
 
 def verdict(asked: Any) -> Any:
@@ -98,6 +100,7 @@ class Killed:
         (folder / "checks.json").write_text(json.dumps([judge("Polite? {{$.output.value}}")]))
         (folder / "suite.json").write_text(json.dumps(suite()))
         (folder / "turns.json").write_text(json.dumps(suite(turns=True)))
+        (folder / "until.json").write_text(json.dumps(suite(10 * CASES)))
 
     def live(
         self,
@@ -116,7 +119,7 @@ class Killed:
         It gets a signal at the first request for which `end(number, when, method, path)` is true: `before` the server
         has it, or `after` its effect and before its answer. It is also killed at a pass of a failpoint of the store.
         """
-        arguments, before = [*VERBS[self._verb][resume], *more], len(self.asked)
+        arguments, before = [*COMMANDS[self._verb][resume], *more], len(self.asked)
         environ = self.environ | ({"ASSAY_FAILPOINT": failpoint} if failpoint else {})
         if resume and "--agent" in arguments:  # on another machine, which has the store alone
             environ["ASSAY_HOME"] = str(self._folder / "elsewhere")
@@ -155,7 +158,7 @@ class Killed:
 
     def single(self, command: Any) -> tuple[int, list[Any]]:
         """The exit code and the results of the command with single calls."""
-        arguments = [one.replace("results.jsonl", "single.jsonl") for one in VERBS[self._verb][0]]
+        arguments = [one.replace("results.jsonl", "single.jsonl") for one in COMMANDS[self._verb][0]]
         environ = self.environ | {"ASSAY_DATABASE_URL": f"sqlite:///{self._folder}/single.db"}
         ended = command(*arguments, folder=self._folder, environ=environ)
         (self._folder / ASKED).write_text("")
@@ -195,12 +198,12 @@ class Dead(CommandResult):
         self.code, self.out, self.err = -signal.SIGKILL, out, err
 
 
-def suite(*, turns: bool = False) -> Any:
+def suite(size: int = CASES, *, turns: bool = False) -> Any:
     """Golden tasks with a judge beside the match, and tasks with a rubric; with `turns`, a user who asks again."""
     polite = judge("Polite? {{$.output.value}}")
     golden = {"kind": "golden", "match": {"strategy": "contains", "value": "TEXT"}}
     rubric = {"kind": "rubric", "rubric": [{"criterion": "is polite", "weight": 1}]}
-    tasks: list[Any] = [{"taskId": f"t{at}", "input": f"text {at}"} for at in range(CASES)]
+    tasks: list[Any] = [{"taskId": f"t{at}", "input": f"text {at}"} for at in range(size)]
     for at, task in enumerate(tasks):
         task["expected"] = golden if at % 2 else rubric
     own: Any = {task["taskId"]: {"checks": [polite]} for task in tasks if task["expected"] is golden}

@@ -139,4 +139,6 @@ def walk(client, provider, **more):
     """Sign in as a browser does: the answer to the browser that is back."""
     redirect = client.get("/sign-in")
     assert redirect.status_code == 303, redirect.text
-    return client.get(f"/sign-in/callback?{urlencode(provider.approve(redirect.headers['location'], **more))}")
+    return client.get(
+        f"/sign-in/callback?{urlencode(provider.approve(redirect.headers['location'], **more))}"
+    )

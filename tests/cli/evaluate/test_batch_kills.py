@@ -106,7 +106,10 @@ def test_a_command_that_is_ended_cancels_its_batch_and_pays_once(server, killed,
     one, single = killed(verb, kind)
     server.script = ["ok"] if when == "reading" else ["hold", "ok"]
     ended = one.live(False, end=lambda _, *request: ENDS[when](*request), sign=signal.SIGINT)
-    assert ended.code == 1, ended.err
+    ends = (
+        {1, single[0]} if when == "reading" else {1}
+    )  # with the last answers it may end before it is cancelled
+    assert ended.code in ends, ended.err
     assert server.batches[0].cancelled or when == "reading"
     check_the_end(server, one.live(True), one, single)
 

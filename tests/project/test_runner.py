@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.lazy_module import lazy_module
 from support.page.page_site import launched
 from support.runner import cpu, processes
 
@@ -227,6 +228,13 @@ def test_a_file_above_its_budget_is_named_and_does_not_fail(run):
         "test_it.py",
         "test_it.py::",
     ]
+
+
+def test_a_lazy_module_is_not_loaded_by_a_look_for_fixtures():
+    lazy = lazy_module("no_such_module")
+    assert not hasattr(lazy, "__wrapped__")
+    with pytest.raises(ModuleNotFoundError):
+        _ = lazy.anything
 
 
 def test_every_file_with_a_budget_exists():

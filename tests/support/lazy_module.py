@@ -11,6 +11,8 @@ class LazyModule:
         self.name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)  # pytest looks for fixtures in everything that a module has
         return getattr(import_module(self.name), attribute)
 
 

@@ -56,8 +56,8 @@ def pydantic_ai(seconds: float) -> tuple[Any, Ask, Ask]:
     base = _module("pydantic_ai.capabilities").AbstractCapability
 
     class Nothing(base):
-        async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
-            return await handler(request_context)
+        async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+            return response
 
     agent = _module("pydantic_ai").Agent(models.FunctionModel(answer))
     return agent, agent.run, lambda task: agent.run(task, capabilities=[Nothing()])

@@ -96,6 +96,7 @@ def screenshot(request, browser, site):
                 page.get_by_text(ready).first.wait_for()
                 if act is not None:
                     act(page)
+                page.wait_for_function("() => document.querySelector('.skeleton') === null")
                 page.wait_for_timeout(500)  # fonts and charts
                 (SHOTS / f"{name}-{variant}.png").write_bytes(shrink(page.screenshot(animations="disabled")))
 

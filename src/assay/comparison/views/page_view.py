@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.comparison.compare import CaseList, PairComparison, RunComparison, compare_paired
-from assay.comparison.metric_table import metric_names
+from assay.comparison.metric_table import metric_differences, metric_names
 from assay.comparison.pairing import CaseValues, PairedRuns, Pairing, case_groups, other_inputs
 from assay.comparison.result_line import BESIDE
 from assay.comparison.run_scores import RunScores
@@ -27,6 +27,7 @@ from assay.comparison.wording import (
 from assay.concurrency.loop_budget import PART, paced, spend
 from assay.errors import InvalidRequest, Problem
 from assay.results.slices import NONE
+from assay.stats.paired import LEVEL
 
 Change = Literal["worse", "better", "unchanged", "unmeasured", "only_in_baseline", "only_in_run"]
 CHANGES: tuple[Change, ...] = (
@@ -330,15 +331,31 @@ class ComparisonView(Struct, frozen=True, kw_only=True):
 
 def comparison_view(paired: PairedRuns, margin: float | None, *, metrics: bool = False) -> ComparisonView:
     """Raises InvalidRequest if there is nothing to compare. With `metrics`, by every metric too."""
-    compared = compare_paired(paired, margin=margin, limit=0, metrics=metrics)
+    compared = compare_paired(paired, margin=margin, limit=0)
     pairs = tuple(
         _pair(pair, compared, CaseLists(paired, at), metric_names(paired, at))
         for at, pair in enumerate(compared.comparisons, 1)
     )
     short = msgspec.structs.replace(compared, comparisons=tuple(map(_short, compared.comparisons)))
-    return ComparisonView(
+    view = ComparisonView(
         comparison=short, pairs=pairs, groupings=_groupings(paired.runs), checks=tuple(_checks(paired.runs))
     )
+    return with_metrics(view, paired, margin) if metrics else view
+
+
+def with_metrics(view: ComparisonView, paired: PairedRuns, margin: float | None) -> ComparisonView:
+    """The same comparison by every metric too. What it has already is not computed again."""
+    every = metric_differences(paired, margin, LEVEL)
+    comparisons = tuple(
+        msgspec.structs.replace(pair, metrics=every[at])
+        for at, pair in enumerate(view.comparison.comparisons, 1)
+    )
+    pairs = tuple(
+        msgspec.structs.replace(pair, metrics=tuple(map(metric_texts, every[at])))
+        for at, pair in enumerate(view.pairs, 1)
+    )
+    compared = msgspec.structs.replace(view.comparison, comparisons=comparisons)
+    return msgspec.structs.replace(view, comparison=compared, pairs=pairs)
 
 
 def _checks(runs: Sequence[RunScores]) -> dict[str, None]:
@@ -365,7 +382,6 @@ def _pair(
         slices=tuple(interval_text(one.result) for one in pair.slices),
         charts=lists.charts(),
         metric_names=names,
-        metrics=tuple(map(metric_texts, pair.metrics)),
     )
 
 

@@ -11,7 +11,7 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.sources import StoredSource
 from assay.comparison.stored_runs import add_report, new_scores, result_lines, result_rows
 from assay.comparison.views.case_grid import CaseGrid
-from assay.comparison.views.page_view import CaseLists, ComparisonView, comparison_view
+from assay.comparison.views.page_view import CaseLists, ComparisonView, comparison_view, with_metrics
 from assay.comparison.views.partings import PartingsView, partings_view, read_partings
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.threads import in_thread, off_loop
@@ -44,7 +44,11 @@ class StoredComparison:
         """The comparison. With `metrics`, by every metric too, which takes longer."""
         last = self._views.get(metrics)
         if last is None or last[0] != margin:  # calls take turns, so another may change it meanwhile
-            view = comparison_view(self.paired, margin, metrics=metrics)
+            view = (
+                with_metrics(self.view(margin), self.paired, margin)
+                if metrics
+                else comparison_view(self.paired, margin)
+            )
             last = self._views[metrics] = margin, view
         return last[1]
 

@@ -173,7 +173,7 @@ function RunStrip({ runs, rows, onSwap }: { runs: string[]; rows: Record<string,
               {row && <Provenance row={row} known={facts} />}
             </div>
             <div className="faint truncate">
-              {row && [row.total === null ? "" : format.plural(row.total, "case"), costOf(row.costParts) || row.costText, latency && `p95 ${latency.p95Text}`, endOf(run)].filter(Boolean).join(" · ")}
+              {row && [row.total === null ? "" : format.plural(row.total, "case"), costOf(row.costParts) || row.costText, latency && `p95 ${latency.p95Text}`, facts.some((fact) => fact.startsWith("…")) ? "" : endOf(run)].filter(Boolean).join(" · ")}
             </div>
           </li>
         );

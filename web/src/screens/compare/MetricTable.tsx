@@ -118,7 +118,7 @@ function Head() {
 function Note() {
   return (
     <p className="compare-note">
-      The intervals are adjusted for the number of metrics by Holm’s method; the verdict above is of one metric and is not. Costs are those of a case, over the cases of both runs.
+      The intervals are adjusted for the number of metrics by Holm’s method; the verdict above is of one metric and is not. Latency, and cost of a case, are over the cases that both runs measured; those of each whole run are at the top.
     </p>
   );
 }

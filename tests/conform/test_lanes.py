@@ -27,7 +27,7 @@ class Still:
 
 
 def row(name, run=lambda host: None, **more):
-    return Check(name, "§1", "rule", "sent", "must come", run, **more)
+    return Check(name, "the text", "rule", "sent", "must come", run, **more)
 
 
 def test_families_run_at_the_same_time_and_are_told_in_order():
@@ -90,6 +90,25 @@ def test_a_bug_of_a_check_ends_the_run():
         run_checks(host, [row("a.a.a", break_down), row("a.a.b", after.append)])
     assert after == []
     assert host.limits[-1] == 0
+
+
+def test_a_bug_ends_the_checks_of_other_lanes_too():
+    """The first lane ends only because the host sends no request any more."""
+    stopped = threading.Event()
+
+    class Stoppable(Still):
+        def limit(self, seconds):
+            if seconds == 0:
+                stopped.set()
+
+    def break_down(host):
+        raise ArithmeticError("a bug")
+
+    def wait(host):
+        assert stopped.wait(PATIENCE)
+
+    with pytest.raises(ArithmeticError):
+        run_checks(Stoppable(), [row("a.a.a", wait), row("a.b.a", break_down)])
 
 
 def test_an_outcome_has_its_time():

@@ -344,11 +344,24 @@ def expect_error_body(answer: Answer, what: str) -> Document:
     return body
 
 
-def at_once(ask: Callable[[T], R], values: Iterable[T], most: int = 16) -> list[R]:
-    """What requests at the same time return, in the order of the values; at most so many are under way."""
+def at_once(
+    ask: Callable[[T], R], values: Iterable[T], most: int = 16, stop: Callable[[], None] | None = None
+) -> list[R]:
+    """
+    What requests at the same time return, in the order of the values; at most so many are under way.
+
+    `stop` is called before the others are waited for when one raises, or Ctrl-C comes.
+    """
     found = list(values)
     with ThreadPoolExecutor(max(1, min(most, len(found)))) as pool:
-        return list(pool.map(ask, found))
+        ended = False
+        try:
+            results = list(pool.map(ask, found))
+            ended = True
+        finally:
+            if not ended and stop is not None:
+                stop()
+        return results
 
 
 def _message_of(answer: Answer) -> str:

@@ -3,7 +3,6 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
 
@@ -92,15 +91,12 @@ class _Work:
 
     def do(self, lanes: Iterable[list[int]]) -> None:
         """Run the checks at these places."""
-        with ThreadPoolExecutor(LANES) as pool:
-            running = [pool.submit(self._follow, lane) for lane in lanes]
-            try:
-                for one in running:
-                    one.result()
-            except BaseException:
-                self._over = "the run was stopped"
-                self._host.limit(0)  # no request is sent any more, so the others end soon
-                raise
+        at_once(self._follow, lanes, LANES, self._stop)
+
+    def _stop(self) -> None:
+        """No request is sent any more, so the checks that run end soon."""
+        self._over = "the run was stopped"
+        self._host.limit(0)
 
     def end(self) -> list[Outcome]:
         """
@@ -118,6 +114,15 @@ class _Work:
         return outcomes
 
     def _follow(self, lane: list[int]) -> None:
+        ended = False
+        try:
+            self._run_each(lane)
+            ended = True
+        finally:
+            if not ended:  # a bug
+                self._stop()
+
+    def _run_each(self, lane: list[int]) -> None:
         for at in lane:
             if self._over or self._gave_up:
                 return

@@ -8,7 +8,7 @@ from assay.auth import keys
 from assay.auth.claims import ChooseTenant, SignInRefused, principal_of
 from assay.auth.oidc_settings import OidcGrant, OidcSettings, validate_oidc
 from assay.errors import UsageError
-from assay.host.sign_in import read_secret
+from assay.host.host import read_secret
 from assay.ports import Secret
 from assay.settings import load
 

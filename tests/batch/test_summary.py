@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay import batch
-from assay.batch.id_sample import IdSample
+from assay.batch.summary import IdSample
 from assay.errors import InvalidRequest
 
 

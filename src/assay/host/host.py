@@ -3,12 +3,14 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.agenteval.kind import AgentEvalKind
 from assay.agenteval.service import AgentEvalService
 from assay.auth.authenticator import Authenticator, PresentedToken
 from assay.auth.jwt_settings import JwtSettings
+from assay.auth.oidc_settings import OidcSettings
 from assay.backends.engines.local import InlineEngine
 from assay.backends.models.prices import published_cost
 from assay.backends.provider_config import ProviderPolicy
@@ -23,8 +25,7 @@ from assay.fep.trace_windows.projects import trace_projects
 from assay.fep.trace_windows.supervisor import TraceIntake
 from assay.fep.trace_windows.verdict_sender import VerdictSender
 from assay.host import parts
-from assay.host.sign_in import open_sign_in
-from assay.ports import Services, Store
+from assay.ports import Clock, Secret, Services, Store
 from assay.ports.agents import Agents
 from assay.ports.kinds import RunKind
 from assay.promotion.kind import ManagementKind
@@ -35,6 +36,8 @@ from assay.settings import Settings, fixtures_enabled, routes_enabled
 
 if TYPE_CHECKING:
     from assay.auth.sign_in import SignIn
+
+FILE_PREFIX = "file:"  # before the path of a file with a secret
 
 
 class Runtime(NamedTuple):
@@ -186,3 +189,41 @@ async def tokens(jwt_settings: "JwtSettings") -> Callable[[str], Awaitable[Prese
             raise UsageError(f"settings: jwt.jwks: {trouble}") from None
         log.warning("the issuer's keys: %s; JWTs are refused until they load, API keys work", trouble)
     return Tokens(jwt_settings, keys).read
+
+
+async def open_sign_in(settings: OidcSettings, store: Store, clock: Clock) -> "SignIn | None":
+    """
+    The sign-in, if the settings name a provider.
+
+    A provider that is away may come back, so it is only logged: the page asks for a key until then.
+    """
+    if not settings.issuer:
+        return None
+    try:
+        from assay.auth.oidc_provider import OidcProvider  # deferred import: the extra `guard`
+        from assay.auth.sign_in import SignIn  # deferred import
+    except ModuleNotFoundError as error:
+        raise missing_extra("the setting oidc", "guard", error=error) from error
+    from assay.auth.refreshed import log  # deferred import
+    from assay.backends.issuer_http import ask  # deferred import
+
+    provider = OidcProvider(settings, read_secret(settings.client_secret), ask, clock)
+    try:
+        await provider.open()
+    except EnvironmentFailure as trouble:
+        log.warning("sign-in: %s; nobody can sign in at the provider until it answers, keys work", trouble)
+    return SignIn(settings, provider, store, clock)
+
+
+def read_secret(secret: Secret | None) -> Secret | None:
+    """The secret of the setting, or of the file that it names."""
+    if secret is None or not secret.reveal().startswith(FILE_PREFIX):
+        return secret
+    path = secret.reveal().removeprefix(FILE_PREFIX).strip()
+    try:
+        text = Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as wrong:
+        why = wrong.strerror if isinstance(wrong, OSError) else "it is not UTF-8"
+        place = "settings: oidc.client_secret"
+        raise UsageError(f"{place}: {path}: expected a file that can be read, got {why}") from None
+    return Secret(text) if text else None

@@ -6,6 +6,7 @@ metadata of an agent's output has: outcome, latency, tokens, cost and trajectory
 guessed: `output.metadata.missing` names it, and a check that reads it is not measured.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -20,8 +21,7 @@ from assay.protocol.json_types import JSON, is_object
 from assay.protocol.redaction import safe_name
 from assay.traces.dialects import Facts, metadata_of
 from assay.traces.messages import Message, message
-from assay.traces.open_calls import OpenCalls, calls_of
-from assay.traces.span_tree import SpanTree, tree_of
+from assay.traces.span_tree import SKEW, SpanTree, tree_of
 from assay.traces.spans import ERROR, Span
 
 Price = Callable[[str, str, int, int, int], float | None]  # (provider, model, input, output, cached tokens)
@@ -30,6 +30,8 @@ TOKENS, COST, LATENCY = "output.metadata.tokens", "output.metadata.cost_usd", "o
 MESSAGES = "output.metadata.messages"
 PARTS = INPUT, VALUE, MESSAGES, TRAJECTORY, TOKENS, COST, LATENCY
 NO_CONTENT = "the spans have no messages: the sender does not record content"
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @lru_cache(1024)
@@ -340,3 +342,38 @@ def _inputs(arguments: Any) -> JSON:
     if arguments is UNSET:
         return {}
     return arguments if is_object(arguments) else {"input": arguments}
+
+
+def calls_of(models: Sequence[Facts]) -> tuple[dict[str, tuple[int, JSON]], dict[str, Any]]:
+    """The tool calls that models asked for, by id, with the time; and the results that later calls show."""
+    asked: dict[str, tuple[int, JSON]] = {}
+    answered: dict[str, Any] = {}
+    for one in models:
+        for output in one.outputs:
+            for call in output.get("tool_calls", ()):
+                if isinstance(call.get("id"), str):
+                    asked.setdefault(call["id"], (one.span.end, call))
+        for given in one.inputs:
+            if given["role"] == "tool" and "tool_call_id" in given:
+                answered.setdefault(given["tool_call_id"], given["content"])
+    return asked, answered
+
+
+class OpenCalls:
+    """The tool calls that models asked for and that no tool span without an id of its own has answered."""
+
+    def __init__(self, asked: dict[str, tuple[int, JSON]]) -> None:
+        self._asked = asked
+        self._ids: dict[
+            tuple[str, bytes], deque[str]
+        ] = {}  # by tool and arguments, those asked for first in front
+        for call_id, (_, call) in asked.items():
+            for arguments in (b"", _encode(call["arguments"])):
+                self._ids.setdefault((call["name"], arguments), deque()).append(call_id)
+
+    def take(self, facts: Facts, tool: str) -> str:
+        """The id of the first call before a tool span, with its arguments if it has some; empty if there is none."""
+        ids = self._ids.get((tool, b"" if facts.arguments is UNSET else _encode(facts.arguments)), deque())
+        while ids and ids[0] not in self._asked:  # a span has answered it
+            ids.popleft()
+        return ids[0] if ids and self._asked[ids[0]][0] <= facts.span.start + SKEW else ""

@@ -36,8 +36,7 @@ from assay.fep.records.service import EvaluationService
 from assay.fep.trace_windows.kind import TraceWindowKind
 from assay.fep.trace_windows.projects import trace_projects
 from assay.fep.trace_windows.supervisor import TraceIntake
-from assay.host.host import tokens
-from assay.host.sign_in import open_sign_in
+from assay.host.host import open_sign_in, tokens
 from assay.packs.store import InstalledAgents, PackStore
 from assay.ports import Limits, Services, SystemClock
 from assay.ports.config import TraceProjectConfig

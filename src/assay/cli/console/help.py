@@ -4,8 +4,6 @@ paragraph.
 """
 
 from assay.cli.console.help_of_admin import ADMIN
-from assay.cli.console.help_of_conform import CONFORM
-from assay.cli.console.help_of_import import IMPORT
 from assay.cli.console.help_of_suites import SUITES
 
 APP = "Is it good enough to ship? Run checks on outputs, and agents against suites."
@@ -307,6 +305,39 @@ it asks nothing. A file that exists is not overwritten without --force. The last
 """,
     **SUITES,
     **ADMIN,
-    **CONFORM,
-    **IMPORT,
+    "conform": """Check whether a host keeps the protocols it offers.
+
+\b
+    assay conform http://127.0.0.1:8321 --other-key @other.key
+    assay conform http://127.0.0.1:8321 --agent local.assay.conform
+    assay conform http://127.0.0.1:8321 --grpc 127.0.0.1:8322
+    assay conform --explain fep.rest.reads-back
+    assay conform --shape suite.json --shape events.jsonl
+
+Any FEP server and any OpenWOP host will do, in any language. The checks see it from outside: each has a rule with its
+place in the text, and is passed, failed, not offered, or could not be tried. Requests go to these addresses alone,
+redirects are not followed, and what the checks made is deleted at the end.
+
+\b
+Exit codes:
+  0  no check failed
+  1  the host does not answer
+  2  wrong usage
+  3  a check failed; with --strict, also if one could not be tried, or if none passed
+""",
+    "import": """Bring cases, checks and results of another tool.
+
+\b
+    assay import promptfoo-folder -o capitals
+    assay import results.json --save
+    assay import --list
+
+It writes a folder with cases or recorded outputs, checks, and import.json, and prints the commands that go on from
+there. What cannot be carried is named on standard error and in import.json, with its place and the reason. No code and
+no template of a file is run, and no model is called. Scores of the other tool are kept beside those of assay, in
+`output.metadata.recorded`.
+
+Exit codes: 0 imported; 1 with --save, a check was not measured; 2 wrong usage, or a file that cannot be read; 3 with
+--strict, something was not carried.
+""",
 }

@@ -5,10 +5,9 @@ import contextlib
 import hashlib
 import hmac
 import json
-import threading
 import time
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import jwt
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from assay.auth.jwt_settings import JwtSettings
+from support.servers.thread_server import HandlerServer
 
 AUDIENCE = "assay-tests"
 MAKERS: dict[str, Any] = {"RS256": RSAAlgorithm, "ES256": ECAlgorithm, "EdDSA": OKPAlgorithm}
@@ -54,7 +54,7 @@ def mac(secret):
     return lambda data: hmac.new(secret, data, hashlib.sha256).digest()
 
 
-class Issuer:
+class Issuer(HandlerServer):
     """`with Issuer() as issuer:`; `keys`, `status` and `body` say what the next look at its key set finds."""
 
     def __init__(self):
@@ -77,18 +77,7 @@ class Issuer:
             def log_message(self, format, *args):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
     def trust(self, **more):
         settings = {"issuer": self.url, "audience": AUDIENCE, "jwks": f"{self.url}jwks.json"}

@@ -4,18 +4,18 @@ import base64
 import hashlib
 import json
 import secrets
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, parse_qsl, quote_plus, urlencode, urlsplit
 
 import jwt
 
 from support.servers.openid import SECRET
+from support.servers.thread_server import HandlerServer
 from support.servers.token_issuer import b64, jwk, key
 
 
-class StrictProvider:
+class StrictProvider(HandlerServer):
     """
     `with StrictProvider() as provider:`; `document` and `claims` are changes of what is right, None takes a member away.
 
@@ -46,18 +46,7 @@ class StrictProvider:
             def log_message(self, format, *args):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
     def reset(self):
         self.keys = [jwk("es256-1", "ES256")]

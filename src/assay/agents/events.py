@@ -96,8 +96,8 @@ def invocation_events(
 def _message(step: HandoffStep | SaidStep, agent_id: str) -> tuple[str, payloads.Payload, dict[str, Any]]:
     """What an agent says to another one, or what a user and an agent say to each other."""
     if isinstance(step, SaidStep):
-        said = payloads.TurnSaid(agent_id=agent_id, role=step.role, turn=step.turn)
-        return "assay.turn.said", said, {"message": step.content}
+        payload = payloads.TurnSaid(agent_id=agent_id, role=step.role, turn=step.turn)
+        return "assay.turn.said", payload, {"message": step.content}
     handoff = payloads.AgentHandoff(from_agent_id=agent_id, to_agent_id=step.to_agent_id)
     return "agent.handoff", handoff, {"reason": step.reason} if step.reason else {}
 

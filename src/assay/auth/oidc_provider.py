@@ -113,8 +113,8 @@ class OidcProvider:
             raise SignInRefused("refused", f"the ID token opens nothing: {wrong.why}") from None
         except Unauthenticated:
             raise SignInRefused("refused", "the ID token opens nothing: it has expired") from None
-        told = claims.get("nonce")
-        if not (isinstance(told, str) and hmac.compare_digest(told.encode(), nonce.encode())):
+        claimed = claims.get("nonce")
+        if not (isinstance(claimed, str) and hmac.compare_digest(claimed.encode(), nonce.encode())):
             raise SignInRefused("refused", "the ID token belongs to another sign-in: its nonce differs")
         audiences = claims["aud"] if is_list(claims["aud"]) else [claims["aud"]]
         party = claims.get("azp", None if len(audiences) > 1 else self._settings.client_id)

@@ -25,12 +25,12 @@ def words_of(value: Any, role: str) -> str | None:
     if isinstance(value, str):
         return value
     messages = value.get("messages") if is_object(value) else value
-    if is_list(messages) and (said := _last_message(messages, role)):
-        return said
+    if is_list(messages) and (content := _last_message(messages, role)):
+        return content
     if is_object(value):
         for name in MEMBERS:
-            if said := _content(value.get(name)):
-                return said
+            if content := _content(value.get(name)):
+                return content
     return None
 
 
@@ -39,7 +39,9 @@ def _last_message(messages: list[Any], role: str) -> str:
     if not all(is_object(one) and isinstance(one.get("role"), str) for one in messages):
         return ""
     own = [one for one in messages if one["role"] == role]
-    return next((said for one in (*own[::-1], *messages[::-1]) if (said := _content(one.get("content")))), "")
+    return next(
+        (content for one in (*own[::-1], *messages[::-1]) if (content := _content(one.get("content")))), ""
+    )
 
 
 def _content(content: Any) -> str:

@@ -129,12 +129,12 @@ def _answer(row: JSON) -> Any:
         return raw[0]  # pyright: ignore[reportUnknownVariableType]
     if raw is not None:
         return raw  # pyright: ignore[reportUnknownVariableType]
-    said = [
+    answers = [
         one.get("content")
         for one in listed(row, "messages")
         if is_object(one) and one.get("role") == "assistant"
     ]
-    return next((one for one in reversed(said) if one), None)
+    return next((one for one in reversed(answers) if one), None)
 
 
 def _steps(messages: list[Any]) -> Iterator[JSON]:

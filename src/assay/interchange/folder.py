@@ -92,8 +92,8 @@ class ImportFolder:
         line = {"test_case": one.case, "output": one.output} if one.output is not None else one.case
         raw = _encode(line)
         own = one.checks, one.judges
-        room = self._limits.max_line_bytes - len(raw)
-        reason = too_long(self._limits) if room < len(_encode(own)) else None
+        space = self._limits.max_line_bytes - len(raw)
+        reason = too_long(self._limits) if space < len(_encode(own)) else None
         if is_deeper(line, self._limits.max_depth) or is_deeper(list(own), self._limits.max_depth):
             reason = f"nested more than {self._limits.max_depth} deep, which is the limit"
         if reason is not None:

@@ -165,8 +165,8 @@ def _others(row: JSON, sample: JSON, place: str, report: ImportReport) -> JSON:
         if is_object(one):
             name = one.get("name") or "result"
             other |= plain(one, _RESULT, f"{place}.results[{at}]", f"result {name}.", _WHY)
-    said = [one for one in listed(sample, "output") if is_object(one) and one.get("content") is not None]
-    if len(said) > 1:
+    answers = [one for one in listed(sample, "output") if is_object(one) and one.get("content") is not None]
+    if len(answers) > 1:
         report.leave(f"{place}.sample.output", "messages before the last", "the last one is the output")
     return other
 

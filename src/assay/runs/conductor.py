@@ -83,12 +83,12 @@ class ExecutingUnits:
         if not self._suspects:
             self._end_turn(unit)  # they have ended while this one waited
         self._units[id(unit)] = name
-        begun = False
+        started = False
         try:
             await self.announce(self.names)
-            begun = True
+            started = True
         finally:
-            if not begun:
+            if not started:
                 self.end(unit)
 
     def end(self, unit: bytes) -> None:

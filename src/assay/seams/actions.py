@@ -187,7 +187,7 @@ async def dispatch(
     workflow = read(shown | {"id": "conformance-agent-dispatch"})
     run = await _ran(workflows, principal, workflow, {"task": body["task"]})
     events = await workflows.store.events(run.id, limit=10_000)
-    told = [
+    events = [
         {"type": event.type, **msgspec.json.decode(decode_event(event.data).payload)}
         for event in events
         if event.type.startswith("agent.")
@@ -195,7 +195,7 @@ async def dispatch(
     return {
         "runId": run.id,
         "status": "completed" if run.status == "completed" else "escalated",
-        "events": told,
+        "events": events,
     }
 
 

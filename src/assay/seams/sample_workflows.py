@@ -30,20 +30,20 @@ def mock_agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     if handoff := node.config.get("mockHandoff"):
         handed = AgentHandoff(from_agent_id=agent, to_agent_id=handoff["toAgentId"])
         execution.emit("agent.handoff", handed, node=node.id, reason=handoff.get("reason", UNSET))
-    said: dict[str, Any] | None = node.config.get("mockDecision")
-    if said is None and "mockConfidence" in node.config:
-        said = {"decision": {}, "confidence": node.config["mockConfidence"]}
-    if said is not None:
-        yield from _decide(execution, node, agent, said)
+    decision: dict[str, Any] | None = node.config.get("mockDecision")
+    if decision is None and "mockConfidence" in node.config:
+        decision = {"decision": {}, "confidence": node.config["mockConfidence"]}
+    if decision is not None:
+        yield from _decide(execution, node, agent, decision)
     return {}
 
 
 def _reason(execution: Execution, node: Node, agent: str) -> None:
     verbosity = execution.configurable.get("reasoningVerbosity", "summary")
-    said = node.config.get("mockReasoning")
-    if not said or verbosity == "off" or verbosity not in VERBOSITIES:
+    reasoning = node.config.get("mockReasoning")
+    if not reasoning or verbosity == "off" or verbosity not in VERBOSITIES:
         return
-    text = "" if said is True else "".join(said.get("streamChunks", ())) or said["summary"]
+    text = "" if reasoning is True else "".join(reasoning.get("streamChunks", ())) or reasoning["summary"]
     reasoned = AgentReasoned(agent_id=agent, verbosity=verbosity)
     execution.emit("agent.reasoned", reasoned, node=node.id, reasoning=text)
 
@@ -59,8 +59,8 @@ def _call(execution: Execution, node: Node, agent: str, call: dict[str, Any]) ->
         status="error" if "error" in call else "ok",
         duration_ms=call.get("durationMs", UNSET),
     )
-    told = {"error": call["error"]} if "error" in call else {"outcome": call["result"]}
-    execution.emit("agent.toolReturned", returned, node=node.id, cause=cause, **told)
+    result = {"error": call["error"]} if "error" in call else {"outcome": call["result"]}
+    execution.emit("agent.toolReturned", returned, node=node.id, cause=cause, **result)
 
 
 def _decide(execution: Execution, node: Node, agent: str, decision: dict[str, Any]) -> Steps[None]:

@@ -286,16 +286,16 @@ def _decisive(tree: SpanTree, models: Sequence[Facts]) -> Facts | None:
     If it holds no content, another span is not taken in its place: it would hold an intermediate answer.
     """
     depth = tree.depth
-    told = [
+    answered = [
         one
         for one in tree.facts
         if one.kind in ("agent", "chain") and one.inputs and (one.outputs or one.cut)
     ]
-    outer = [one for one in told if depth[one.span.span_id] == 0]
+    outer = [one for one in answered if depth[one.span.span_id] == 0]
     if outer:
         return max(outer, key=lambda one: (one.kind == "agent", one.span.end))
     if not models:
-        return max(told, key=lambda one: (-depth[one.span.span_id], one.span.end), default=None)
+        return max(answered, key=lambda one: (-depth[one.span.span_id], one.span.end), default=None)
     least = min(depth[one.span.span_id] for one in models)
     return max((one for one in models if depth[one.span.span_id] == least), key=lambda one: one.span.end)
 

@@ -82,18 +82,20 @@ class TraceSpool:
         for trace, conversation in self._database.execute(
             "SELECT trace, conversation FROM unit ORDER BY first"
         ):
-            room = _Room(self._limits.max_request_bytes)
+            budget = _Budget(self._limits.max_request_bytes)
             case_id = trace if conversation is None else conversation
-            groups = [self._group(trace, room)] if conversation is None else self._groups(conversation, room)
+            groups = (
+                [self._group(trace, budget)] if conversation is None else self._groups(conversation, budget)
+            )
             yield case_id, msgspec.json.encode(context_of_traces(case_id, groups, self._price))
 
-    def _groups(self, conversation: str, room: "_Room") -> list[SpanGroup]:
+    def _groups(self, conversation: str, budget: "_Budget") -> list[SpanGroup]:
         """The traces of a conversation. Those beyond the limit are one group without spans."""
         traces = self._database.execute(
             "SELECT trace FROM trace WHERE conversation = ? ORDER BY first LIMIT ?",
             (conversation, MAX_TRACES),
         )
-        groups = [self._group(trace, room) for (trace,) in traces.fetchall()]
+        groups = [self._group(trace, budget) for (trace,) in traces.fetchall()]
         (over,) = self._database.execute(
             """
             SELECT count(*) FROM span WHERE trace IN
@@ -103,7 +105,7 @@ class TraceSpool:
         ).fetchone()
         return [*groups, SpanGroup([], over)] if over else groups
 
-    def _group(self, trace: str, room: "_Room") -> SpanGroup:
+    def _group(self, trace: str, budget: "_Budget") -> SpanGroup:
         """The spans of a trace, its roots first, as many as the limits allow."""
         (total,) = self._database.execute("SELECT count(*) FROM span WHERE trace = ?", (trace,)).fetchone()
         rows = self._database.execute(
@@ -113,14 +115,14 @@ class TraceSpool:
         spans: list[Span] = []
         over = 0  # log records
         for body, size in rows:
-            if not room.takes(size):
+            if not budget.takes(size):
                 break
-            span, more = self._with_logs(msgspec.msgpack.decode(body, type=Span), room)
+            span, more = self._with_logs(msgspec.msgpack.decode(body, type=Span), budget)
             spans.append(span)
             over += more
         return SpanGroup(spans, total - len(spans) + over)
 
-    def _with_logs(self, span: Span, room: "_Room") -> tuple[Span, int]:
+    def _with_logs(self, span: Span, budget: "_Budget") -> tuple[Span, int]:
         """The span with its log records, and how many of them are over the limit."""
         rows = self._database.execute(
             "SELECT body FROM log WHERE trace = ? AND span = ? ORDER BY rowid", (span.trace_id, span.span_id)
@@ -128,14 +130,14 @@ class TraceSpool:
         events: list[SpanEvent] = []
         over = 0
         for (body,) in rows:
-            if len(events) < MAX_SPANS and room.takes(len(body)):
+            if len(events) < MAX_SPANS and budget.takes(len(body)):
                 events.append(msgspec.msgpack.decode(body, type=SpanEvent))
             else:
                 over += 1
         return with_events(span, events), over
 
 
-class _Room:
+class _Budget:
     """The bytes that the spans of one case may have. The first one has room whatever its size."""
 
     def __init__(self, size: int) -> None:

@@ -127,8 +127,8 @@ class Critics:
             why = f"the checks could not run: {wrong}"
             return _failed(id, why, _usage_steps(metered), criteria=keys)
         answers: list[dict[str, Any]] = msgspec.json.decode(scored.line)["check_results"]
-        told = dict(zip(keys, answers, strict=True))
-        met = {key: _passed(answer) for key, answer in told.items()}
+        by_key = dict(zip(keys, answers, strict=True))
+        met = {key: _passed(answer) for key, answer in by_key.items()}
         errors = [key for key, held in met.items() if held is None]
         verdict: Verdict = "fail" if errors else "pass" if all(met.values()) else failing
         return CriticResult(
@@ -138,7 +138,7 @@ class Critics:
             criteria=keys,
             criteria_met={key: bool(held) for key, held in met.items()},
             notes="; ".join(f"{key} did not pass" for key, held in met.items() if not held),
-            error="; ".join(f"{key}: {_reason_of(told[key])}" for key in errors) or None,
+            error="; ".join(f"{key}: {_reason_of(by_key[key])}" for key in errors) or None,
             steps=_usage_steps(metered),
         )
 

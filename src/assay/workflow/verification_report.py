@@ -25,9 +25,9 @@ async def verification_of(store: Store, run: Run, environment: ExecutionEnvironm
 async def report_of(store: Store, run: Run) -> VerificationReport:
     """The report of a run, from its log and the logs of child runs that critics verified."""
     events = await store.events(run.id, limit=MOST)
-    told = [(event.type, msgspec.json.decode(decode_event(event.data).payload)) for event in events]
-    targets = {payload["target"] for type, payload in told if type == "agent.verified"}
-    children = targets & {payload["childRunId"] for type, payload in told if type == "node.dispatched"}
+    records = [(event.type, msgspec.json.decode(decode_event(event.data).payload)) for event in events]
+    targets = {payload["target"] for type, payload in records if type == "agent.verified"}
+    children = targets & {payload["childRunId"] for type, payload in records if type == "node.dispatched"}
     return report(run, events, {child: await workers(store, child) for child in children})
 
 
@@ -61,8 +61,8 @@ def verification(report: VerificationReport, execution: Execution) -> Verificati
 
 def report(run: Run, events: Sequence[Event], workers: Mapping[str, Collection[str]]) -> VerificationReport:
     """Fold a log. `workers`: the agents that worked, by child run."""
-    told = [(event.type, decode_event(event.data)) for event in events]
-    payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in told]
+    records = [(event.type, decode_event(event.data)) for event in events]
+    payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in records]
     decisions = [payload for type, _, payload in payloads if type == "runOrchestrator.decided"]
     last: dict[str, Any] | None = decisions[-1]["decision"] if decisions else None
     return VerificationReport(

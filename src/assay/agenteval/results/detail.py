@@ -258,17 +258,17 @@ def _task(
 
 def _trial(task_id: str, trial: int, result: JSON, log: _LogIndex) -> TrialDetail:
     output: JSON = result["execution_context"]["output"]
-    told: JSON = output.get("metadata", {})
+    metadata: JSON = output.get("metadata", {})
     ended, scored = log.trials.get((task_id, trial)), log.scored.get(task_id)
     score = ended.score if ended is not None else scored.score if scored is not None else UNSET
     return TrialDetail(
         trial=trial,
         status=result["status"],
-        outcome=told.get("outcome", ""),
+        outcome=metadata.get("outcome", ""),
         score=score,
-        latency_ms=told.get("latency_ms", UNSET),
+        latency_ms=metadata.get("latency_ms", UNSET),
         output=output.get("value", UNSET),
-        error=told.get("error", UNSET),
+        error=metadata.get("error", UNSET),
         criteria=_criteria(result),
         checks=tuple(result["check_results"]),
     )

@@ -91,11 +91,11 @@ def _task(context: JSON, task_id: str, redactor: Redactor) -> tuple[EvalTask, Ta
     for part in ("test_case.input", "output.value", "output.metadata.trajectory"):
         if part in missing:
             raise _NotATask(missing[part])
-    said = [turn["content"] for turn in metadata.get("turns", ()) if turn["role"] == "user"]
-    if len(said) > MAX_TURNS:
-        raise _NotATask(f"it has {len(said):,} turns, and a task at most {MAX_TURNS}")
-    said = said or [context["test_case"]["input"]]
-    question, *later = (redactor.value(one) for one in said)
+    messages = [turn["content"] for turn in metadata.get("turns", ()) if turn["role"] == "user"]
+    if len(messages) > MAX_TURNS:
+        raise _NotATask(f"it has {len(messages):,} turns, and a task at most {MAX_TURNS}")
+    messages = messages or [context["test_case"]["input"]]
+    question, *later = (redactor.value(one) for one in messages)
     answer = redactor.value(context["output"]["value"])
     match = Match(strategy="contains" if isinstance(answer, str) else "json-match", value=answer)
     extension = TaskExtension(

@@ -45,13 +45,13 @@ class SuiteStore:
     async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
         """Store a suite, and say whether it is new. A stored version with other content is refused."""
         data = msgspec.json.encode(document)
-        shelved = await in_place(lambda: suite_entry(read_suite(document), document), len(data))
-        key = f"{shelved.suite_id}@{shelved.version}"
+        entry = await in_place(lambda: suite_entry(read_suite(document), document), len(data))
+        key = f"{entry.suite_id}@{entry.version}"
         put = PutDocument(tenant=tenant, kind=KIND, key=key, data=data)
         line = audited(tenant, "suite.put", key)
         for _ in range(ATTEMPTS):  # a pack that is installed in the meantime may have this suite
             guard = await install_guard(self._store, tenant)
-            await self._check_packs(tenant, shelved)
+            await self._check_packs(tenant, entry)
             try:
                 await self._store.commit(Transaction(documents=[put, guard], lines=[line]))
             except Conflict as conflict:
@@ -59,9 +59,9 @@ class SuiteStore:
                     raise
                 if (kept := await self._store.document(tenant, KIND, key)) is None:
                     continue
-                await _check_same(shelved, kept.data, f"suite {key}")
-                return shelved, False
-            return shelved, True
+                await _check_same(entry, kept.data, f"suite {key}")
+                return entry, False
+            return entry, True
         raise Conflict(
             "version", f"suite {key}", "other writes of this tenant were faster each time: try again"
         )

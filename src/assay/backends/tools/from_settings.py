@@ -115,13 +115,13 @@ class ConfiguredTools:
             )
             self._servers[name] = McpTools(name, server, headers, env)
             self._closing.append(self._servers[name])
-        told = config and ToolSpec(
+        spec = config and ToolSpec(
             id=id,
             description=config.description,
             input_schema=config.input_schema or {},
             transport="mcp",
         )
-        return McpTool(id, tool, self._servers[name], config.timeout if config else server.timeout, told)
+        return McpTool(id, tool, self._servers[name], config.timeout if config else server.timeout, spec)
 
     def _expand_table(self, table: Mapping[str, str], path: str) -> dict[str, str]:
         """Expand `${VARIABLES}` when it is first used."""

@@ -87,8 +87,10 @@ class HttpTool:
         except (aiohttp.ClientError, OSError) as lost:
             raise ToolFailure("tool_error", f"could not be reached: {type(lost).__name__}") from None
         if not 200 <= response.status < 300:
-            said = self._redactor.out_of(body[:LOOKED].decode(errors="replace"))[:SAID]
-            raise ToolFailure(CODES.get(response.status, "tool_error"), f"answered {response.status}: {said}")
+            body_start = self._redactor.out_of(body[:LOOKED].decode(errors="replace"))[:SAID]
+            raise ToolFailure(
+                CODES.get(response.status, "tool_error"), f"answered {response.status}: {body_start}"
+            )
         return self._redactor.out_of(_read(body))
 
 

@@ -80,9 +80,11 @@ class Session:
                 yield read, write
             return
         command, *arguments = shlex.split(server.command or "")
-        told = mcp.StdioServerParameters(command=command, args=arguments, env={**os.environ, **self._env})
+        parameters = mcp.StdioServerParameters(
+            command=command, args=arguments, env={**os.environ, **self._env}
+        )
         with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230  # what it logs is content, and is not ours to keep
-            async with stdio_client(told, errlog=nowhere) as (read, write):
+            async with stdio_client(parameters, errlog=nowhere) as (read, write):
                 yield read, write
 
 
@@ -133,8 +135,8 @@ class McpTools:
             raise
         except TimeoutError:
             raise ToolFailure("timeout", f"no answer within {seconds:g} s") from None
-        except McpError as said:
-            error: types.ErrorData = cast("Any", said).error
+        except McpError as failure:
+            error: types.ErrorData = cast("Any", failure).error
             if error.code == CONNECTION_CLOSED:
                 await self._drop(held)
             code = "timeout" if error.code == REQUEST_TIMEOUT else "tool_error"
@@ -209,8 +211,8 @@ def _read(answer: types.CallToolResult, redactor: HiddenWords) -> Any:
     """The structured content; else the only text; else all parts."""
     texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
     if member(answer, "is_error"):
-        told = redactor.out_of("\n".join(texts))[:SAID]
-        raise ToolFailure("tool_error", told or "the tool failed without a message")
+        message = redactor.out_of("\n".join(texts))[:SAID]
+        raise ToolFailure("tool_error", message or "the tool failed without a message")
     structure = member(answer, "structured_content")
     if structure is not None:
         return structure["result"] if list(structure) == ["result"] else structure
@@ -223,5 +225,5 @@ def _error_message(error: BaseException) -> str:
     """The first cause in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    told = f": {error}"[:SAID] if str(error) else ""
-    return f"could not be used: {type(error).__name__}{told}"
+    detail = f": {error}"[:SAID] if str(error) else ""
+    return f"could not be used: {type(error).__name__}{detail}"

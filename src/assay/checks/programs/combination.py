@@ -254,14 +254,14 @@ async def _ask(rule: Rule, document: JSON, services: Services) -> "list[Answer |
         prepared = [prepare(bound, document, services) for bound in rule.parts]
         return [(one, None if one.bound.checker.waits else call(one, services)) for one in prepared]
 
-    begun = await in_thread(first)
-    answers: list[Any] = [answer for _, answer in begun]
+    prepared_parts = await in_thread(first)
+    answers: list[Any] = [answer for _, answer in prepared_parts]
     tasks = {at: one for at, one in enumerate(answers) if isinstance(one, WorkerTask)}
     done = await run_tasks_async(list(tasks.values())) if tasks else ()
     for at, answer in zip(tasks, done, strict=True):
         answers[at] = answer
     counting = rule.counting
-    for at, (prepared, _) in enumerate(begun):
+    for at, (prepared, _) in enumerate(prepared_parts):
         if prepared.bound.checker.waits:
             failed = any(isinstance(answers[one], Fault) for one in counting)
             answers[at] = ValueFault("not asked") if failed else await _wait(prepared, services)
@@ -296,10 +296,10 @@ def _values(rule: Rule, answers: "Sequence[Answer | Fault]") -> dict[str, float]
 
 def _unmeasured(name: str, fault: Fault) -> Fault:
     """The fault of the whole, of the kind of its part."""
-    told = f"the part {name} was not measured: {fault}"
+    message = f"the part {name} was not measured: {fault}"
     if isinstance(fault, PathFault | ValueFault | TimeFault):
-        return type(fault)(told)
-    return ForeignFault(told, recoverable=fault.recoverable)
+        return type(fault)(message)
+    return ForeignFault(message, recoverable=fault.recoverable)
 
 
 def _score(rule: Rule, values: Mapping[str, float]) -> float:

@@ -134,12 +134,12 @@ def _choose(question: str, choices: Mapping[str, str]) -> str:
         echo(f"  {number}  {name}{': ' if text else ''}{text}")
     names = list(choices)
     while True:
-        said = str(typer.prompt("Number or name", default="1")).strip()
-        if said in names:
-            return said
-        if said.isascii() and said.isdigit() and 1 <= int(said) <= len(names):
-            return names[int(said) - 1]
-        echo(f"expected 1 to {len(names)}, or one of {', '.join(names)}; got {said!r}")
+        choice = str(typer.prompt("Number or name", default="1")).strip()
+        if choice in names:
+            return choice
+        if choice.isascii() and choice.isdigit() and 1 <= int(choice) <= len(names):
+            return names[int(choice) - 1]
+        echo(f"expected 1 to {len(names)}, or one of {', '.join(names)}; got {choice!r}")
 
 
 # a table

@@ -278,26 +278,26 @@ def break_points(text: str, width: int, indent: str | None = None) -> list[int]:
     """Where the later lines of a text begin."""
     later = width - len(later_indent(text, width, indent))
     points: list[int] = []
-    start, last, room = 0, None, width
+    start, last, space = 0, None, width
     for match in [*_BREAK.finditer(text, len(text) - len(text.lstrip(" "))), None]:
         end = len(text.rstrip(" ")) if match is None else match.start()
-        if last is not None and _fit(text, start, end, room) < end:
+        if last is not None and _fit(text, start, end, space) < end:
             points.append(last)
-            start, room = last, later
-        while (fitting := _fit(text, start, end, room)) < end and "://" not in text[start:end]:
+            start, space = last, later
+        while (fitting := _fit(text, start, end, space)) < end and "://" not in text[start:end]:
             points.append(fitting)
-            start, room = fitting, later
+            start, space = fitting, later
         last = None if match is None else match.end()
     return points
 
 
-def _fit(text: str, start: int, end: int, room: int) -> int:
+def _fit(text: str, start: int, end: int, space: int) -> int:
     """The end of the part of `text[start:end]` that fits; it has at least one character."""
     if text.isascii():
-        return min(end, start + room)
+        return min(end, start + space)
     for at in range(start, end):
-        room -= _columns(text[at])
-        if room < 0 and at > start:
+        space -= _columns(text[at])
+        if space < 0 and at > start:
             return at
     return end
 

@@ -122,8 +122,8 @@ async def _serve(
             runtime, config, host=binding.host, port=options.port, tls=tls, member=member
         )
         grpc = _grpc_server(server, config, options, binding.host, tls, talks=talks)
-        said = _announce(server, binding, grpc) if member is None else work_for_parent(server, member)
-        tasks = [asyncio.create_task(said)]
+        announcement = _announce(server, binding, grpc) if member is None else work_for_parent(server, member)
+        tasks = [asyncio.create_task(announcement)]
         ending = asyncio.create_task(_end_in_time(server, runtime.executor))
         companion = asyncio.create_task(grpc.serve()) if grpc else None
         try:

@@ -98,8 +98,8 @@ def list_workers(*, as_json: bool) -> None:
 async def _read_workers(config: settings.Settings) -> list[dict[str, Any]]:
     async with parts.store(config) as store:
         workers = await store.documents(TENANT, KIND, limit=LIMIT)
-        said = records(workers)
+        records_of = records(workers)
         return [
-            {"worker": one.key, "seen": one.updated.isoformat(), **msgspec.to_builtins(said[one.key])}
+            {"worker": one.key, "seen": one.updated.isoformat(), **msgspec.to_builtins(records_of[one.key])}
             for one in workers
         ]

@@ -53,16 +53,16 @@ class Process:
         """
         seconds = order.seconds or 0.0
         limit = seconds * PATIENCE + MARGIN if wall_seconds is None else wall_seconds
-        told = f"no answer within {seconds or limit:g} s"
+        reason = f"no answer within {seconds or limit:g} s"
         try:
-            yield from self._replies(order, limit, told, is_wall=wall_seconds is not None)
+            yield from self._replies(order, limit, reason, is_wall=wall_seconds is not None)
         except TimeoutError:
             self.close()
-            yield TimeFault(f"{told}; its process was killed")
+            yield TimeFault(f"{reason}; its process was killed")
         except (BrokenPipeError, EOFError):
             code = self.close()
             if code == -signal.SIGPROF:
-                yield TimeFault(f"{told}; its process was killed")
+                yield TimeFault(f"{reason}; its process was killed")
             else:
                 yield ForeignFault(f"{name} ended its process ({_exit_reason(code)})")
         except OSError as wrong:
@@ -96,7 +96,7 @@ class Process:
             self._process.returncode = 0  # the parent waits for it
             self._process = None
 
-    def _replies(self, order: Order, limit: float, told: str, *, is_wall: bool) -> Iterator[bytes | Fault]:
+    def _replies(self, order: Order, limit: float, reason: str, *, is_wall: bool) -> Iterator[bytes | Fault]:
         process = self._spawn()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -112,7 +112,7 @@ class Process:
             if kind == DONE:
                 yield reply
             elif kind == LATE:
-                yield TimeFault(told)
+                yield TimeFault(reason)
             else:
                 yield _fault(msgspec.msgpack.decode(reply, type=TaskFailure))
 

@@ -66,12 +66,12 @@ async def score_contexts(
 
     def begin_all() -> list[ScoredCase | OpenCase]:
         stopping.set(late)
-        begun: list[ScoredCase | OpenCase] = []
+        open_cases: list[ScoredCase | OpenCase] = []
         for context in contexts:
-            begun.append(execution.begin(context))
+            open_cases.append(execution.begin(context))
             if late():
                 break
-        return begun
+        return open_cases
 
     try:
         return await _complete(await in_thread(begin_all), execution)

@@ -130,13 +130,13 @@ def sample_of(case: ExportedCase) -> JSON:
 
 def _messages(case: ExportedCase, answer: JSON) -> Iterator[JSON]:
     """The conversation: what was asked, what the agent did, and its answer. Messages of turns stand for both."""
-    said = {step.get("role") for step in case.trajectory if step["type"] == "said"}
-    if "user" not in said:
+    roles = {step.get("role") for step in case.trajectory if step["type"] == "said"}
+    if "user" not in roles:
         yield {"role": "user", "content": text_of(case.input), "source": "input"}
     for number, step in enumerate(case.trajectory):
         if (message := _message(step, number)) is not None:
             yield message
-    if "assistant" not in said:
+    if "assistant" not in roles:
         yield answer
 
 
@@ -148,10 +148,10 @@ def _message(step: JSON, number: int) -> JSON | None:
         return {"role": "assistant", "content": "", "tool_calls": [made]}
     if step["type"] == "tool-returned":
         error = step.get("error")
-        told = str(error.get("message", "")) if is_object(error) else None
-        content = text_of(step.get("outcome")) if told is None else told
+        failure = str(error.get("message", "")) if is_object(error) else None
+        content = text_of(step.get("outcome")) if failure is None else failure
         message: JSON = {"role": "tool", "content": content, "tool_call_id": call, "function": tool}
-        return message if told is None else message | {"error": {"type": "unknown", "message": told}}
+        return message if failure is None else message | {"error": {"type": "unknown", "message": failure}}
     if step["type"] == "reasoned":
         return {
             "role": "assistant",

@@ -107,11 +107,11 @@ async def begin_sign_in(call: HttpRequest) -> Response:
     state = call.server.resource(SignInState)
     sign_in, tenant = state.sign_in, call.query("tenant").get("tenant", "")
     try:
-        begun = await sign_in.begin(tenant)
+        pending = await sign_in.begin(tenant)
     except (Unavailable, EnvironmentFailure) as away:
         log.warning("sign-in: %s", away)
         return state.to_page(FAILED, {"problem": "away"})
-    return _redirect(begun.address, state.cookie(begun.name, begun.value, int(LIFE.total_seconds())))
+    return _redirect(pending.address, state.cookie(pending.name, pending.value, int(LIFE.total_seconds())))
 
 
 async def finish_sign_in(call: HttpRequest) -> Response:

@@ -61,8 +61,8 @@ def turn(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
         met=_criteria_met(candidate.verdicts),
         self_verified=own,
     )
-    told = [to_builtins(one) for one in execution.failures[before:]]
-    failures = {"failures": told} if told else {}
+    reported = [to_builtins(one) for one in execution.failures[before:]]
+    failures = {"failures": reported} if reported else {}
     if candidate.failed is not None:
         execution.last_turn = TurnOutcome(verdict=None, committed=False, notes=(candidate.failed,))
         return {"outcome": "failed", **failures}

@@ -156,12 +156,12 @@ def _resume(
     execution: Execution, node: str, kind: InterruptKind, interrupt: str, answer: WaitAnswer
 ) -> WaitAnswer:
     resolved = InterruptResolved(node_id=node, interrupt_id=interrupt, kind=kind)
-    told = execution.emit("interrupt.resolved", resolved, node=node, resumeValue=answer.value)
+    resolution = execution.emit("interrupt.resolved", resolved, node=node, resumeValue=answer.value)
     by = answer.responder or UNSET
     if kind == "clarification":
         given: dict[str, Any] = answer.value if is_object(answer.value) else {"answer": answer.value}
         cleared = ClarificationResolved(node_id=node, answered_by=by)
-        execution.emit("clarification.resolved", cleared, node=node, cause=told, answers=given)
+        execution.emit("clarification.resolved", cleared, node=node, cause=resolution, answers=given)
     else:
         received = ApprovalReceived(
             node_id=node,
@@ -169,6 +169,8 @@ def _resume(
             decided_by=by,
             decided_at=execution.now.isoformat().replace("+00:00", "Z"),
         )
-        execution.emit("approval.received", received, node=node, cause=told)
-    execution.emit("node.resumed", NodeResumed(node_id=node, interrupt_id=interrupt), node=node, cause=told)
+        execution.emit("approval.received", received, node=node, cause=resolution)
+    execution.emit(
+        "node.resumed", NodeResumed(node_id=node, interrupt_id=interrupt), node=node, cause=resolution
+    )
     return answer

@@ -17,6 +17,7 @@ from assay.agents.handoff import task_problems
 from assay.api.agents import check_needs
 from assay.cases.outcomes import RESULTS
 from assay.checks.registry import Registry
+from assay.concurrency.garbage import gc_rare
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.fep.agent_runs.agent_kind import (
     AGENT,
@@ -306,7 +307,8 @@ async def open_agent_evaluation(
     executor = host_parts.build_executor(concurrent, store, [kind])
     await executor.open(adopting=False)
     try:
-        yield AgentEvaluation(store, executor, plan, EvaluationService(store, registry, plan.services))
+        with gc_rare():
+            yield AgentEvaluation(store, executor, plan, EvaluationService(store, registry, plan.services))
     finally:
         await executor.close(1.0)
         await agent.close()

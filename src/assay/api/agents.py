@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from assay.concurrency.garbage import gc_rare
 from assay.errors import InvalidRequest, Problem
 from assay.fep.execution.execute import ExecutionOptions
 from assay.fep.planning.plan import Plan
@@ -118,9 +119,10 @@ async def agent_results(
     deps = AgentDependencies(agent=agent, tools=tools, request=request, plan=plan)
     options = options._replace(max_cost=None)
     try:
-        async with aclosing(stream_agent(deps, contexts, tally, options)) as lines:
-            async for line in lines:
-                yield line
+        with gc_rare():
+            async with aclosing(stream_agent(deps, contexts, tally, options)) as lines:
+                async for line in lines:
+                    yield line
     finally:
         await agent.close()
         await tools.close()

@@ -1,9 +1,7 @@
 """An evaluation of cases in memory: its plan, and the two ways to run it, with an event loop and without one."""
 
-import gc
 import math
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +13,7 @@ from assay.backends.provider_config import LazyProviders, ProviderPolicy
 from assay.checks.function_check import function_checker, is_function
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.concurrency.garbage import gc_paused
 from assay.errors import InvalidRequest, Problem
 from assay.fep.execution.execute import Execution, ExecutionOptions
 from assay.fep.outputs.run_result import RunResult, metadata_of, run_result
@@ -254,40 +253,6 @@ def _tags(name: Any) -> list[str]:
 async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
     for context in contexts:
         yield context
-
-
-class _FrozenObjects:
-    """
-    Whether the program has called `gc.freeze`. Counting frozen objects takes milliseconds, so a positive answer is
-    cached.
-    """
-
-    def __init__(self) -> None:
-        self._seen = False
-
-    def __bool__(self) -> bool:
-        self._seen = self._seen or gc.get_freeze_count() > 0
-        return self._seen
-
-
-_frozen_objects = _FrozenObjects()
-
-
-@contextmanager
-def gc_paused() -> Generator[None]:
-    """
-    Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time.
-    """
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on and not _frozen_objects:
-            gc.freeze()  # and back: this moves the new objects to the oldest generation without a scan
-            gc.unfreeze()
-        if on:
-            gc.enable()
 
 
 def execution_options(

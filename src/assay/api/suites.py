@@ -21,6 +21,7 @@ from assay.api.evaluation import with_short_forms
 from assay.api.recordings import add_fixtures, check_recording, write_recording
 from assay.comparison.gate_verdict import Finding, findings_of
 from assay.comparison.run_scores import ReadOptions, RunScores
+from assay.concurrency.garbage import gc_rare
 from assay.fep.outputs.data_frames import data_frame
 from assay.fep.planning.scorer import read_result
 from assay.host import parts
@@ -85,7 +86,8 @@ async def open_evals(
     executor = parts.build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])
     await executor.open(adopting=False)
     try:
-        yield EvalRuntime(store, executor, evals)
+        with gc_rare():
+            yield EvalRuntime(store, executor, evals)
     finally:
         await executor.close()
         for agent in extra_agents:

@@ -17,10 +17,11 @@ from msgspec import Struct
 from assay.api.arguments import check_arguments
 from assay.api.cases_from_rows import RowReader, check_map
 from assay.api.evaluate import context_at, with_one_input
-from assay.api.evaluation import Checks, execution_options, gc_paused, with_functions, with_short_forms
+from assay.api.evaluation import Checks, execution_options, with_functions, with_short_forms
 from assay.backends.provider_config import ProviderPolicy
 from assay.batch.result_columns import BatchLayout, ResultColumns, arrow_schema
 from assay.checks.runner import ResultOptions
+from assay.concurrency.garbage import gc_paused
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.extras import require
 from assay.fep.execution.execute import Execution, ExecutionOptions

@@ -25,6 +25,7 @@ from assay.checks.async_tasks import run_tasks_async
 from assay.checks.missing_parts import MISSING, without_missing
 from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.checks.worker_tasks import WorkerTask
+from assay.concurrency.parking import hold
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.agent_runs.agent_output import spending_of_steps, usage_metadata
 from assay.fep.execution.inline import score_contexts
@@ -200,6 +201,7 @@ class TrialRunner:
             )
         )
         if redact_json(recorded) != recorded:
+            hold(len(recorded))
             return finish
         await self._environment.answers.keep(self._unit.number, recorded)
         return self._recall(recorded)

@@ -8,6 +8,7 @@ records its unit. A run that continues another one takes the answers that are le
 from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
 
+from assay.concurrency.parking import hold
 from assay.ports import DeleteDocument, PutDocument, Run, RunUpdate, Store, Transaction
 from assay.ports.continued_runs import SOURCE, with_sources
 from assay.ports.kinds import unit_holder
@@ -37,10 +38,14 @@ class AgentAnswers:
 
     async def read(self, key: str) -> bytes | None:
         found = await self._store.document(self._tenant, ANSWERS, key) if key else None
-        return None if found is None else found.data
+        if found is None:
+            return None
+        hold(len(found.data))
+        return found.data
 
     async def keep(self, unit: int, answer: bytes) -> None:
         """Record an answer before it is judged. Conflict: another process has the run by now."""
+        hold(len(answer))
         lease = RunUpdate(run=self._run, holder=unit_holder.get())
         put = PutDocument(
             tenant=self._tenant, kind=ANSWERS, key=f"{self._run}/{unit}", data=answer, version=None

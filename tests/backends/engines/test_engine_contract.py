@@ -11,8 +11,9 @@ from assay.backends.engines.dbos.engine import DbosEngine
 from assay.backends.engines.dbos.envelope import Envelope
 from assay.backends.engines.dbos.unit_queue import UnitQueue, open_unit_engine
 from assay.backends.engines.dbos.unit_worker import UnitWorker, WorkerLimits
-from assay.backends.engines.local import InlineEngine, LocalEngine
+from assay.backends.engines.local import MAX_HELD, InlineEngine, LocalEngine
 from assay.backends.stores.records.codec import RecordCodec
+from assay.concurrency.parking import hold, parked
 from assay.errors import InvalidRequest, Refusal, RunTimeout
 from support.stores.postgres import server
 from support.waiting import PATIENCE
@@ -243,3 +244,45 @@ def test_the_local_engine_fills_a_free_slot_before_it_yields_a_result():
 
     gate = asyncio.Event()
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("size", "at_once"), [(0, 20), (MAX_HELD // 4, 4), (MAX_HELD // 4 + 1, 4), (MAX_HELD, 2)]
+)
+def test_units_that_wait_with_much_in_memory_hold_others_back(size, at_once):
+    """Each gives its place up. Two begin before the size of either is known; others begin as these end."""
+
+    async def use():
+        waiting, most, answered = list[asyncio.Event](), 0, 0
+
+        async def perform(work, unit):
+            nonlocal most
+            hold(size)
+            with parked():
+                waiting.append(asyncio.Event())
+                most = max(most, len(waiting))
+                await waiting[-1].wait()
+            return unit
+
+        async def units():
+            for at in range(20):
+                yield b"%d" % at
+
+        async def answer():
+            """A batch comes back when no more calls arrive: nothing else runs on this loop."""
+            nonlocal answered
+            while answered < 20:
+                for _ in range(200):
+                    await asyncio.sleep(0)
+                answered += len(waiting)
+                for one in waiting:
+                    one.set()
+                waiting.clear()
+
+        answering = asyncio.create_task(answer())
+        results = [result async for result in LocalEngine(perform, 2).map("w", units())]
+        await answering
+        assert sorted(map(int, results)) == list(range(20))
+        return most
+
+    assert asyncio.run(use()) == at_once

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from assay.concurrency.parking import parking
+from assay.concurrency.parking import holding, parking
 from assay.ports.kinds import Perform, watched
 
 MAX_RUNNING = 10_000  # units at once, with those that wait for hours
+MAX_HELD = 64 * 1024 * 1024  # bytes that those keep: none begins beyond it
 
 
 class LocalEngine:
@@ -25,8 +26,9 @@ class LocalEngine:
         """`elsewhere`: `perform` only waits for other processes, which execute the units."""
         self._perform, self._concurrency = perform if elsewhere else watched(perform), concurrency
 
-    def _has_place(self, running: int, parked: int, results: int) -> bool:
-        return max(running - parked, results) < self._concurrency and running < MAX_RUNNING
+    def _has_place(self, running: int, places: "_Places", results: int) -> bool:
+        free = running < MAX_RUNNING and places.held < MAX_HELD
+        return free and max(running - places.parked, results) < self._concurrency
 
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         running: set[asyncio.Task[bytes]] = set()
@@ -40,7 +42,7 @@ class LocalEngine:
             news.set()
 
         def has_place() -> bool:
-            return self._has_place(len(running), places.parked, len(results))
+            return self._has_place(len(running), places, len(results))
 
         async def draw() -> None:
             """Start each unit as soon as there is a place. The next one may wait for the result of an earlier one."""
@@ -72,13 +74,18 @@ class LocalEngine:
 
 
 class _Places:
-    """Counts the units that wait for hours: meanwhile others take their places."""
+    """Counts the units that wait for hours, and the bytes that they keep: meanwhile others take their places."""
 
     def __init__(self) -> None:
-        self.parked = 0
+        self.parked = self.held = 0
 
     async def run(self, perform: Callable[[], Awaitable[bytes]], news: asyncio.Event) -> bytes:
-        depth = 0
+        depth = own = 0
+
+        def add(size: int) -> None:
+            nonlocal own
+            own += size
+            self.held += size
 
         def change(by: int) -> None:
             nonlocal depth
@@ -87,10 +94,12 @@ class _Places:
             news.set()
 
         parking.set(change)
+        holding.set(add)
         try:
             return await perform()
         finally:
             self.parked -= depth > 0
+            self.held -= own
 
 
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:

@@ -36,7 +36,7 @@ def usual():
     ("own", "within"),
     [
         ((700, 10, 10), THRESHOLDS),
-        ((50_000, 5, 5), (50_000, 5, 5)),  # rarer already
+        ((200_000, 20, 50), THRESHOLDS),  # of a command: the contents of calls are in cycles
         ((0, 10, 10), (0, 10, 10)),  # off
     ],
 )

@@ -5,9 +5,10 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-# A request, or a call of an agent, allocates thousands of objects and few cycles. By default every 700 new objects
-# are searched, and a framework keeps so many that all of them are searched again and again.
-THRESHOLDS = 20_000, 20, 50
+# A call of an agent or of a judge allocates thousands of objects. By default every 700 new objects are searched, and a
+# framework keeps so many that all of them are searched again and again. A command searches more rarely still, and the
+# cycles of calls would keep their contents until then.
+THRESHOLDS = 20_000, 10, 10
 
 
 class _FrozenObjects:
@@ -58,7 +59,7 @@ class _RareCollection:
             now = gc.get_threshold()
             if self._users == 1:
                 self._before = now
-                if 0 < now[0] < THRESHOLDS[0]:  # 0 is off
+                if now[0]:  # 0 is off
                     gc.set_threshold(*THRESHOLDS)
 
     def end(self) -> None:
@@ -74,7 +75,7 @@ _rare_collection = _RareCollection()
 @contextmanager
 def gc_rare() -> Generator[None]:
     """
-    Collect garbage as rarely as the server does, while agents run: their frameworks make cycles, so it is not paused.
+    Collect garbage rarely while agents and judges are asked. Calls make cycles, so it is not paused.
     """
     _rare_collection.begin()
     try:

@@ -21,6 +21,7 @@ from assay.cli.evaluate.shard import begin_part, require_shared, validate_shard
 from assay.cli.evaluate.table_input import require_expected
 from assay.cli.evaluate.until_options import validate_until
 from assay.cli.render.repeats import validate_ks
+from assay.concurrency.garbage import gc_rare
 from assay.errors import InvalidRequest, RunTimeout, UsageError
 from assay.fep.execution.execute import WINDOW, Execution, ExecutionOptions
 from assay.fep.outputs.failing_cases import FailingCases
@@ -197,7 +198,8 @@ class Evaluation:
             import asyncio  # deferred import, with TLS and sockets: most runs need no event loop
 
             try:
-                asyncio.run(self._score_on_loop(execution, write))
+                with gc_rare():
+                    asyncio.run(self._score_on_loop(execution, write))
             except asyncio.CancelledError:  # `first_signal_cancels`
                 raise KeyboardInterrupt from None
 

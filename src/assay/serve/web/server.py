@@ -12,7 +12,6 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from assay.concurrency.garbage import THRESHOLDS
 from assay.serve.web.http_protocol import GuardedHttpProtocol
 from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.listener import Listener
@@ -20,6 +19,7 @@ from assay.serve.web.memory import MemoryKeeper, limit_arenas
 from assay.serve.web.tls import Tls
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GC_THRESHOLDS = 20_000, 20, 50  # a request allocates thousands of objects and no reference cycles
 GIL_SWITCH_INTERVAL = 0.001  # seconds; the store's writer thread needs the GIL several times per commit
 GRACE = 15  # seconds for open responses to end, once the server stops
 
@@ -93,7 +93,7 @@ class WebServer(uvicorn.Server):
         """Exempt what is loaded by now from garbage collection, and start listening."""
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*THRESHOLDS)
+        gc.set_threshold(*GC_THRESHOLDS)
         sys.setswitchinterval(GIL_SWITCH_INTERVAL)
         limit_arenas()
         self._keeper = asyncio.create_task(MemoryKeeper().run())

@@ -89,7 +89,7 @@ class Invocation:
         self._allowed = None if allowed is None else frozenset(allowed)
         self._live = live
         self.runs_own = live if runs_own is None else runs_own
-        self._memory = RecordingMemory(memory or SeededMemory(), memory_ref, self)
+        self._memory, self._memory_ref = memory or SeededMemory(), memory_ref
         self._specs: tuple[ToolSpec, ...] = ()
         self.tool_count = 0
         self._start = time.monotonic()
@@ -163,7 +163,7 @@ class Invocation:
 
     @property
     def memory(self) -> RecordingMemory:
-        return self._memory
+        return RecordingMemory(self._memory, self._memory_ref, self)  # kept, it would be a cycle
 
     @property
     def tools(self) -> Sequence[ToolSpec]:

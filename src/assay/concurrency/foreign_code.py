@@ -126,6 +126,7 @@ class LoopWatchdog:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
         self._usable, self._timer = False, None
+        self._on_blocked = _ignore  # its owner has this watchdog: a cycle
 
     def _rearm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds, REPEAT_SECONDS)
@@ -135,3 +136,6 @@ class LoopWatchdog:
         if in_check.get():
             self._on_blocked()
             raise LoopBlocked
+
+
+def _ignore() -> None: ...

@@ -282,6 +282,7 @@ class CheckScheduler:
             return fault_of(surprise, job.prepared.bound.checker)
 
     def _on_task_done(self, job: CheckTask, task: asyncio.Task[Any]) -> None:
+        job.task = None  # its context has `parking`, which has this job: a cycle
         checker = job.case.scorer.checks[job.index].checker
         surprise = None if task.cancelled() else task.exception()
         if job.expired:

@@ -15,7 +15,7 @@ from assay.runs.log_reader import read_page
 from support.workers.evals import TASKS, TRIALS, open_host, suite
 
 TESTS = Path(__file__).parents[1]
-FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.told"]
+FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.acknowledged"]
 OWN = {"invocationId", "latencyMs", "durationMs"}  # ids and clocks differ from run to run
 
 

@@ -67,7 +67,7 @@ def test_fixed_messages_are_sent_in_order_and_the_last_answer_is_scored():
         {"role": "user", "content": "for order 17"}, {"role": "assistant", "content": "2 turns"},
         {"role": "user", "content": "thanks"}, {"role": "assistant", "content": "3 turns"},
     ]  # fmt: skip
-    turns = [one["payload"] for one in events if one["type"] == "assay.turn.said"]
+    turns = [one["payload"] for one in events if one["type"] == "assay.turn.message"]
     assert [(one["role"], one["turn"], one["message"]) for one in turns[:3]] == [
         ("user", 1, "hello"), ("assistant", 1, "1 turns"), ("user", 2, "for order 17"),
     ]  # fmt: skip
@@ -482,7 +482,7 @@ def test_messages_are_in_no_event_and_in_no_scorecard(disk):
     summary, stored, events, results = asyncio.run(run())
     assert summary.aggregate_score == 1.0
     assert [one["content"] for one in evidence(results)[0]["metadata"]["turns"]][2] == CANARY
-    assert [event.type for event in events].count("assay.turn.said") == 4
+    assert [event.type for event in events].count("assay.turn.message") == 4
     assert not [event.data for event in events if CANARY.encode() in event.data]
     assert CANARY not in repr(summary) + repr(stored)
 

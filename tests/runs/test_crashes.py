@@ -25,7 +25,7 @@ from assay.ports import RunQuery, Services
 from support.workers.runs import Logged, Prompt
 
 TESTS = Path(__file__).parents[1]
-FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.told"]
+FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.acknowledged"]
 CASES = {
     "logged": 60,
     "prompt": 1_200,
@@ -148,7 +148,7 @@ def test_a_run_killed_at_a_commit_ends_as_without_the_kill(zygote, record, tmp_p
 
 def test_runs_of_a_dead_process_are_adopted_after_their_lease(zygote, record, tmp_path):
     host = Host(zygote, record, tmp_path, "logged")
-    assert host.live(failpoint="commit.told:5", lease=0.5) == -signal.SIGKILL
+    assert host.live(failpoint="commit.acknowledged:5", lease=0.5) == -signal.SIGKILL
     assert host.live(lease=0.5) == 0
     assert host.check_the_end() == 0
 

@@ -10,8 +10,8 @@ from assay.protocol.agents import (
     HandoffStep,
     InvocationResult,
     MemoryWriteStep,
+    MessageStep,
     ReasoningStep,
-    SaidStep,
     Step,
     ToolCalled,
     ToolReturned,
@@ -83,7 +83,7 @@ def invocation_events(
                 payload = payloads.MemoryWritten(
                     memory_ref=step.memory_ref, memory_id=step.memory_id, node_id=node_id, agent_id=agent_id
                 )
-            case HandoffStep() | SaidStep():
+            case HandoffStep() | MessageStep():
                 type, payload, content = _message(step, agent_id)
         id = event_id()
         if isinstance(step, ToolCalled):
@@ -93,11 +93,11 @@ def invocation_events(
         )
 
 
-def _message(step: HandoffStep | SaidStep, agent_id: str) -> tuple[str, payloads.Payload, dict[str, Any]]:
+def _message(step: HandoffStep | MessageStep, agent_id: str) -> tuple[str, payloads.Payload, dict[str, Any]]:
     """What an agent says to another one, or what a user and an agent say to each other."""
-    if isinstance(step, SaidStep):
-        payload = payloads.TurnSaid(agent_id=agent_id, role=step.role, turn=step.turn)
-        return "assay.turn.said", payload, {"message": step.content}
+    if isinstance(step, MessageStep):
+        payload = payloads.TurnMessage(agent_id=agent_id, role=step.role, turn=step.turn)
+        return "assay.turn.message", payload, {"message": step.content}
     handoff = payloads.AgentHandoff(from_agent_id=agent_id, to_agent_id=step.to_agent_id)
     return "agent.handoff", handoff, {"reason": step.reason} if step.reason else {}
 

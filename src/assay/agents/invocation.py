@@ -25,10 +25,10 @@ from assay.protocol.agents import (
     AgentCard,
     HandoffStep,
     InvocationResult,
+    MessageStep,
     Outcome,
     ReasoningStep,
     RecordedInvocation,
-    SaidStep,
     Step,
     ToolAttempt,
     ToolCalled,
@@ -149,7 +149,7 @@ class Invocation:
     def say(self, role: Literal["user", "assistant"], content: Any, turn: int) -> None:
         """Add a message to the conversation, and to the record without its secrets."""
         self._messages.append({"role": role, "content": content})
-        self.note(SaidStep(role=role, content=redact(content), turn=turn))
+        self.note(MessageStep(role=role, content=redact(content), turn=turn))
 
     @contextmanager
     def pause(self) -> Generator[None]:

@@ -15,7 +15,7 @@ STEP_TYPES = {  # events of a log, by the type of the step that they record
     "provider.usage": "used",
     "memory.written": "wrote",
     "agent.handoff": "handed-off",
-    "assay.turn.said": "said",
+    "assay.turn.message": "said",
 }
 
 

@@ -54,17 +54,17 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
                 member, f"no such setting of a provider; there are {', '.join(FIELDS)}"
             )
     try:
-        said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
+        settings = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
     except msgspec.ValidationError as wrong:
-        member, told = path_in(wrong).lstrip("."), message_of(wrong, Provider, include_value=False)
+        member, message = path_in(wrong).lstrip("."), message_of(wrong, Provider, include_value=False)
         if member == "kind" and isinstance(kind := table.get("kind"), str):
-            told += f", got {preview(redact_text(kind))}"
-        raise InvalidProviderConfig(member, told) from None
+            message += f", got {preview(redact_text(kind))}"
+        raise InvalidProviderConfig(member, message) from None
     if base is None:
-        return said
-    told = {member: getattr(said, member) for member in table}
-    changed = msgspec.structs.replace(base, **told)
-    if base_url(changed) != base_url(base) and "api_key" not in told:  # the kind changes it too
+        return settings
+    members = {member: getattr(settings, member) for member in table}
+    changed = msgspec.structs.replace(base, **members)
+    if base_url(changed) != base_url(base) and "api_key" not in members:  # the kind changes it too
         return msgspec.structs.replace(changed, api_key=None)
     return changed
 
@@ -109,9 +109,9 @@ def _check_address(url: str) -> None:
 
 def expand(text: str, environment: Mapping[str, str], member: str) -> str:
     def value(match: re.Match[str]) -> str:
-        if not (said := environment.get(match[1])):
+        if not (value := environment.get(match[1])):
             raise InvalidProviderConfig(member, f"${{{match[1]}}}: the environment has no {match[1]}")
-        return said
+        return value
 
     return VARIABLE.sub(value, text)
 

@@ -125,11 +125,11 @@ class ConfiguredProviders:
     ) -> tuple[Provider, str, dict[str, Any]]:
         """The provider, the model's name, and the rest of `model_config`."""
         rest = dict(model)
-        said, named = rest.pop("model", None), provider.get("provider_name")
-        for place, value in (("model_config.model", said), ("provider_config.provider_name", named)):
+        model_name, named = rest.pop("model", None), provider.get("provider_name")
+        for place, value in (("model_config.model", model_name), ("provider_config.provider_name", named)):
             if value is not None and not (isinstance(value, str) and value):
                 raise _refusal(place, "expected a name, which is a string")
-        whose, name = self._provider_and_model(purpose, said, named)
+        whose, name = self._provider_and_model(purpose, model_name, named)
         described = {member: value for member, value in provider.items() if member != "provider_name"}
         if not self._policy.trusted and described:
             raise _refusal(
@@ -282,11 +282,11 @@ def _dimensions(rest: dict[str, Any]) -> int | None:
 
 def _check_offline(provider: str, model: str, size: int | None) -> None:
     if model not in WORDLLAMA_NAMES:
-        told = ", ".join(sorted(WORDLLAMA_NAMES))
-        raise _refusal("model_config.model", f"provider {provider!r} has no model {model!r}; it has {told}")
+        names = ", ".join(sorted(WORDLLAMA_NAMES))
+        raise _refusal("model_config.model", f"provider {provider!r} has no model {model!r}; it has {names}")
     if size is not None and size not in SIZES:
-        told = ", ".join(map(str, SIZES))
-        raise _refusal("model_config.dimensions", f"provider {provider!r} has vectors of {told} numbers")
+        sizes = ", ".join(map(str, SIZES))
+        raise _refusal("model_config.dimensions", f"provider {provider!r} has vectors of {sizes} numbers")
 
 
 def _refusal(path: str, message: str) -> InvalidRequest:

@@ -109,8 +109,8 @@ class GateFacts(Struct, frozen=True, kw_only=True):
 def decide(facts: GateFacts) -> tuple[GateOutcome, str]:
     """The outcome and the reason, which says which cases were not run."""
     outcome, reason = _decide(facts)
-    is_said = not facts.run.part or facts.run.part in reason
-    return outcome, reason if is_said else f"{reason}; {facts.run.title} is {A_PART}: {facts.run.part}"
+    has_part = not facts.run.part or facts.run.part in reason
+    return outcome, reason if has_part else f"{reason}; {facts.run.title} is {A_PART}: {facts.run.part}"
 
 
 def _decide(facts: GateFacts) -> tuple[GateOutcome, str]:

@@ -45,12 +45,12 @@ def _matches(check: Check, name: str) -> bool:
 def run_checks(
     host: Host,
     checks: list[Check],
-    tell: Callable[[Outcome], None] | None = None,
+    report: Callable[[Outcome], None] | None = None,
     *,
     longest: float = LONGEST,
 ) -> list[Outcome]:
     """
-    The outcome of every check, in order. What could not be tried is among them. `tell` gets each in this order too.
+    The outcome of every check, in order. What could not be tried is among them. `report` gets each in this order too.
 
     Unreachable: the host does not answer.
     """
@@ -61,7 +61,7 @@ def run_checks(
         raise Unreachable(str(wrong), [Outcome(one, "not_tried", str(wrong)) for one in checks]) from None
     except Spent as why:
         return [Outcome(one, "not_tried", str(why)) for one in checks]
-    work = _Work(host, checks, tell)
+    work = _Work(host, checks, report)
     for places in (
         [at for at, one in enumerate(checks) if not one.last],
         [at for at, one in enumerate(checks) if one.last],
@@ -82,10 +82,10 @@ def _lane(check: Check) -> str:
 class _Work:
     """The outcomes of checks, of which several run at a time."""
 
-    def __init__(self, host: Host, checks: list[Check], tell: Callable[[Outcome], None] | None) -> None:
-        self._host, self._checks, self._tell = host, checks, tell
+    def __init__(self, host: Host, checks: list[Check], report: Callable[[Outcome], None] | None) -> None:
+        self._host, self._checks, self._report = host, checks, report
         self._outcomes: list[Outcome | None] = [None] * len(checks)
-        self._told = self._silent = 0
+        self._reported = self._silent = 0
         self._over = self._gave_up = ""  # why no check begins any more
         self._lock = Lock()
 
@@ -139,10 +139,10 @@ class _Work:
         self._silent = 0 if answered else self._silent + 1
         if self._silent >= PATIENCE and not self._gave_up and not self._is_there():
             self._gave_up = f"the host did not answer {PATIENCE} checks: {outcome.message}"
-        while self._told < len(self._outcomes) and (one := self._outcomes[self._told]) is not None:
-            self._told += 1
-            if self._tell is not None:
-                self._tell(one)
+        while self._reported < len(self._outcomes) and (one := self._outcomes[self._reported]) is not None:
+            self._reported += 1
+            if self._report is not None:
+                self._report(one)
 
     def _is_there(self) -> bool:
         """Whether the host answers what takes it no time. One route that never ends is no host that is away."""
@@ -160,10 +160,10 @@ def _run(host: Host, check: Check) -> tuple[Outcome, bool]:
 
     Spent: the run is over.
     """
-    begun = time.monotonic()
+    began = time.monotonic()
     outcome, answered = _try(host, check)
     return outcome._replace(
-        message=outcome.message[:MESSAGE], seconds=round(time.monotonic() - begun, 3)
+        message=outcome.message[:MESSAGE], seconds=round(time.monotonic() - began, 3)
     ), answered
 
 

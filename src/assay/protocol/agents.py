@@ -134,7 +134,7 @@ class HandoffStep(TimedStep, frozen=True, kw_only=True, tag="handed-off"):
     reason: str = ""
 
 
-class SaidStep(TimedStep, frozen=True, kw_only=True, tag="said"):
+class MessageStep(TimedStep, frozen=True, kw_only=True, tag="said"):
     """A message of a conversation. `turn` counts from 1: a message of the user, then the answer of the agent."""
 
     role: Literal["user", "assistant"]
@@ -142,7 +142,7 @@ class SaidStep(TimedStep, frozen=True, kw_only=True, tag="said"):
     turn: int
 
 
-Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep | HandoffStep | SaidStep
+Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep | HandoffStep | MessageStep
 
 
 class InvocationResult(Struct, frozen=True, kw_only=True):

@@ -177,8 +177,8 @@ class TrialEnded(Payload, frozen=True, kw_only=True):
     schema_valid: bool | UnsetType = UNSET
 
 
-class TurnSaid(Payload, frozen=True, kw_only=True):
-    """`assay.turn.said`, assay's own event: a message of a conversation, which is its content."""
+class TurnMessage(Payload, frozen=True, kw_only=True):
+    """`assay.turn.message`, assay's own event: a message of a conversation, which is its content."""
 
     agent_id: str
     role: str

@@ -12,7 +12,7 @@ EVENTS: dict[str, type[Payload]] = {
     "eval.scored": events.EvalScored,
     "eval.completed": events.EvalCompleted,
     "assay.trial.ended": events.TrialEnded,
-    "assay.turn.said": events.TurnSaid,
+    "assay.turn.message": events.TurnMessage,
     "agent.invocation.started": events.InvocationStarted,
     "agent.invocation.completed": events.InvocationCompleted,
     "agent.reasoned": events.AgentReasoned,

@@ -134,8 +134,8 @@ class SpanReceiver:
         if self.empty:
             found.append(f"no spans came for {self.empty:,} of {self.invocations:,} trials")
         if self.foreign:
-            heard = "; does the agent continue the trace of its traceparent?" if self.empty else ""
-            found.append(f"{self.foreign:,} spans belong to no task of this run{heard}")
+            hint = "; does the agent continue the trace of its traceparent?" if self.empty else ""
+            found.append(f"{self.foreign:,} spans belong to no task of this run{hint}")
         if self.late:
             found.append(f"{self.late:,} spans came after their task was scored, and were left out")
         if self.refused:

@@ -69,7 +69,7 @@ def context_of_traces(case_id: str, groups: Sequence[SpanGroup], price: Price | 
                 **({"error": last.error} if last.error else {}),
                 **_sums(turns, missing),
                 **({"messages": messages} if messages else {}),
-                **({"turns": [one for turn in turns for one in _said(turn)]} if len(turns) > 1 else {}),
+                **({"turns": [one for turn in turns for one in _exchange(turn)]} if len(turns) > 1 else {}),
                 "trajectory": [step for turn in turns for step in turn.steps],
                 "trace": _provenance(turns),
                 **({MISSING: missing} if missing else {}),
@@ -78,7 +78,7 @@ def context_of_traces(case_id: str, groups: Sequence[SpanGroup], price: Price | 
     }
 
 
-def _said(turn: "_Turn") -> list[JSON]:
+def _exchange(turn: "_Turn") -> list[JSON]:
     """What the user and the agent said in one trace, in the form of the turns of a task."""
     return [{"role": "user", "content": turn.question}, {"role": "assistant", "content": turn.answer}]
 

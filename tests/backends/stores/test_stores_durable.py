@@ -106,7 +106,9 @@ async def check_after_crash(address, stdout):
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
+@pytest.mark.parametrize(
+    "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.acknowledged:4"]
+)
 async def test_a_kill_around_a_commit_loses_no_acknowledged_commit(address, worker, point):
     process = worker(failpoint=point)
     stdout, _ = process.communicate()
@@ -128,7 +130,7 @@ async def test_a_kill_at_any_instant_loses_no_acknowledged_commit(address, worke
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
-    "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4", ""]
+    "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.acknowledged:4", ""]
 )
 async def test_a_kill_during_writes_of_whole_runs_leaves_each_whole_or_absent(address, worker, point):
     process = worker("whole", failpoint=point)

@@ -262,7 +262,7 @@ async def test_a_limit_ends_a_deletion_that_a_second_call_continues(store):
     first = await delete(store, limit=50)
     assert (first.more, first.runs) == (True, 50)
     await start(store, "acme", "new", chunks=1)
-    rest = await delete(store, limit=100, begun=first.begun)
+    rest = await delete(store, limit=100, cutoff=first.cutoff)
     assert (rest.more, rest.runs) == (False, 10)
     assert not (await store.run("new")).erased
     assert await store.chunks("new", "results", key="k0")

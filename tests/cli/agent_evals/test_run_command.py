@@ -310,7 +310,7 @@ def test_a_huge_suite_is_a_short_scorecard(assay, tmp_path):
 
 
 def test_a_run_that_was_killed_goes_on_as_the_same_run(assay, zygote, tmp_path):
-    environ = {**os.environ, "ASSAY_FAILPOINT": "commit.told:3"}
+    environ = {**os.environ, "ASSAY_FAILPOINT": "commit.acknowledged:3"}
     killed = zygote.start(
         "run", "suite.json", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, environ=environ
     )

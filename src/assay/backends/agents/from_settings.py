@@ -148,13 +148,13 @@ class ConfiguredAgents:
                 f"{path}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in "
                 f"{config.target}"
             )
-        told: dict[str, Any] = {
+        configured: dict[str, Any] = {
             name: getattr(config, name)
             for name in ("persona", "label", "description", "model_class", "tools", "memory", "threshold")
             if getattr(config, name) not in (None, "")
         }
         card = msgspec.structs.replace(
-            card, version=config.version, free=config.free, criteria=config.criteria, **told
+            card, version=config.version, free=config.free, criteria=config.criteria, **configured
         )
         card = msgspec.structs.replace(
             card,
@@ -193,8 +193,8 @@ class ConfiguredAgents:
                 )
             try:
                 more = {"temperature": tuning.temperature, "max_tokens": tuning.max_tokens}
-                said = {name: value for name, value in more.items() if value is not None}
-                return self._providers.model(None, {"model": named, **said})
+                parameters = {name: value for name, value in more.items() if value is not None}
+                return self._providers.model(None, {"model": named, **parameters})
             except InvalidRequest as wrong:
                 raise InvalidRequest(
                     [Problem(f"{path}: model {named!r}", problem.message) for problem in wrong.problems]

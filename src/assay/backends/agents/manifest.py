@@ -105,8 +105,8 @@ class ManifestAgent:
         if not self.card.takes_memory:
             return [Message("system", self._prompt)]
         entries = await context.memory.list(limit=ENTRIES)
-        told = "\n\nWhat you remember:\n" + "\n".join(map(_memory_line, entries)) if entries else ""
-        return [Message("system", self._prompt + told)]
+        remembered = "\n\nWhat you remember:\n" + "\n".join(map(_memory_line, entries)) if entries else ""
+        return [Message("system", self._prompt + remembered)]
 
     def _finish(self, reply: Completion) -> InvocationResult:
         if reply.refusal is not None or reply.finish_reason == "content_filter":
@@ -241,8 +241,8 @@ def read_schema(path: Path, setting: str) -> dict[str, Any]:
     try:
         jsonschema_rs.meta.validate(schema)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as wrong:
-        told = str(wrong).splitlines()[0]
-        raise InvalidRequest(Problem(f"{setting}: {path}", f"not a JSON Schema: {told}")) from None
+        message = str(wrong).splitlines()[0]
+        raise InvalidRequest(Problem(f"{setting}: {path}", f"not a JSON Schema: {message}")) from None
     return schema
 
 

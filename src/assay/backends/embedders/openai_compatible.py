@@ -131,34 +131,34 @@ class OpenAICompatibleEmbedder:
         if dimensions is not None:
             body["dimensions"] = dimensions
         delivered = await self._line.post(PATH, to_json(body))
-        said = self._read(delivered.body, len(texts))
+        answer = self._read(delivered.body, len(texts))
         provider = self._line.provider
-        told = without_key(said.model, content_key(provider))
-        names = (told, model) if told else (model,)
-        used = said.usage.prompt_tokens if said.usage else None
+        model_name = without_key(answer.model, content_key(provider))
+        names = (model_name, model) if model_name else (model,)
+        used = answer.usage.prompt_tokens if answer.usage else None
         used = None if used is not None and used > MAX_TOKENS else used
         tokens = shares(used, texts)
         return [
             _Part(
                 tuple(each.embedding), names[0], part, cost(provider, names, TokenCounts(part, 0)), delivered
             )
-            for each, part in zip(said.data, tokens, strict=True)
+            for each, part in zip(answer.data, tokens, strict=True)
         ]
 
     def _read(self, body: bytes, count: int) -> "_Response":
         who = f"provider {self._line.provider.name!r}"
         try:
-            said = _response.decode(body)
+            answer = _response.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
             raise ForeignFault(f"{who} answered 200 without embeddings: {wrong}") from None
-        said.data.sort(key=lambda each: each.index)
-        if [each.index for each in said.data] != list(range(count)):
-            raise ForeignFault(f"{who} sent {len(said.data)} vectors for {count} texts")
-        if len({len(each.embedding) for each in said.data}) != 1:
+        answer.data.sort(key=lambda each: each.index)
+        if [each.index for each in answer.data] != list(range(count)):
+            raise ForeignFault(f"{who} sent {len(answer.data)} vectors for {count} texts")
+        if len({len(each.embedding) for each in answer.data}) != 1:
             raise ForeignFault(f"{who} sent vectors of different lengths")
-        if not all(math.isfinite(number) for each in said.data for number in each.embedding):
+        if not all(math.isfinite(number) for each in answer.data for number in each.embedding):
             raise ForeignFault(f"{who} sent a vector with a value that is not a finite number")
-        return said
+        return answer
 
 
 def batches(texts: Iterable[str], limit: Batching) -> Iterable[list[str]]:

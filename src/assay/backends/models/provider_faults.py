@@ -60,8 +60,8 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
             message = f"{who} answered {status}{_phrase(status)}{often}"
             if advice := ADVICE.get(429 if status in BUSY else status):
                 message += f"; {advice}"
-            if said := _error_text(outcome, key):
-                message += f": {said}"
+            if reason := _error_text(outcome, key):
+                message += f": {reason}"
             if may_pass(outcome):
                 return ForeignFault(message, recoverable=True)
             schema = status in (400, 422) and any(word in outcome.body[:TOLD] for word in STRUCTURE)

@@ -50,8 +50,8 @@ class ScriptedProvider:
 
     async def complete(self, request: CompletionRequest) -> Completion:
         turn = 1 + sum(message.role == "assistant" for message in request.messages)
-        heard = "\n".join(message.content for message in request.messages if message.role != "system")
-        line = next((line for line in self._replies if _fits(line, heard, turn)), None)
+        conversation = "\n".join(message.content for message in request.messages if message.role != "system")
+        line = next((line for line in self._replies if _fits(line, conversation, turn)), None)
         if line is None:
             raise ForeignFault(
                 f"the script {self._provider.script} has no reply that matches this conversation"
@@ -63,8 +63,8 @@ class ScriptedProvider:
     async def close(self) -> None: ...
 
     def _reply(self, ask: CompletionRequest, line: _Line, turn: int) -> Completion:
-        said = "" if line.say is msgspec.UNSET else line.say
-        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        content = "" if line.say is msgspec.UNSET else line.say
+        text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
         plain = ask.schema is None or bool(line.call)
         value, problem = (msgspec.UNSET, None) if plain else read_value(text)
         read = sum(len(message.content.split()) for message in ask.messages)

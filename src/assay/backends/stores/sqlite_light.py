@@ -190,7 +190,7 @@ class LightStore(RecordStore, WholeStoreMethods):
                 return await self._commit_whole(batch)
             count_commit(changes, time.perf_counter() - began)
             self._notify(changes)
-            self._reach("commit.told")
+            self._reach("commit.acknowledged")
             return tuple(changes.ends)
         return await self._commit_whole(batch)
 

@@ -37,7 +37,7 @@ def main() -> None:
     except MemoryError:
         text = json.dumps({"problem": "it needs more memory than it may use"}).encode()
     except BaseException as surprise:  # noqa: BLE001  # whatever the code raises is the answer
-        text = json.dumps({"problem": _told(surprise)[:MESSAGE]}).encode()
+        text = json.dumps({"problem": _error_text(surprise)[:MESSAGE]}).encode()
     while text:
         text = text[os.write(answers, text) :]
     os._exit(0)  # threads and handlers that the code left behind do not delay the answer
@@ -90,7 +90,7 @@ def _plain(value: Any) -> Any:
     raise ValueError(f"{FUNCTION} returned {got}; expected true or false, a number, or an object")
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """The kind and text of an exception, with the line of the code that it came from."""
     line, trace = getattr(error, "lineno", None), error.__traceback__
     while trace is not None:

@@ -85,7 +85,7 @@ class Inputs(Struct):
         if self.source is None or not kept:
             return NO_PLACES
         if self.source.streamed and not self.source.columns:
-            self.contexts = begun(self.contexts)
+            self.contexts = read_ahead(self.contexts)
         columns = self.source.columns
         return {name: place for name, place in columns.items() if not answered or place[0] != "output"}
 
@@ -276,7 +276,7 @@ def open_sinks(
     return [sink, *others]
 
 
-def begun(contexts: Iterator[Context]) -> Iterator[Context]:
+def read_ahead(contexts: Iterator[Context]) -> Iterator[Context]:
     """The contexts, the first of which is read now. What is wrong with it is raised when it is asked for."""
     try:
         first = next(contexts, None)

@@ -17,12 +17,12 @@ from assay.conform.check import (
 from assay.conform.json_values import Document, is_list, is_object, object_in, same, shown
 from assay.conform.openwop.runs import (
     any_run,
-    begun,
     created,
     ran,
     request,
     snapshot,
     start,
+    started_run,
     store_suite,
     suite_document,
     suite_ref,
@@ -298,7 +298,7 @@ def _unadvertised_modes(host: Host) -> None:
     modes = capability(host, "agents.evalSuite").get("modes", [])
     for mode in (one for one in MODES if one not in modes):
         if mode in ("golden", "adversarial", "regression", "live-shadow") and host.suite is None:
-            begun(host, "plain", evalModes=["golden"])
+            started_run(host, "plain", evalModes=["golden"])
             body = request(host, "local.conform.evals.plain@1.0.0", evalModes=[mode])
             expect_status(
                 host.send("POST", "/v1/runs", body), 400, f"POST /v1/runs with the mode {mode}, which is not"
@@ -316,7 +316,7 @@ def _noop_completes(host: Host) -> None:
 
 
 def _echo(host: Host) -> None:
-    run = begun(host, "plain", evalModes=["golden"])
+    run = started_run(host, "plain", evalModes=["golden"])
     found = snapshot(host, run)
     expect(found.get("runId") == run, f"GET {run_path(run)}: runId is another")
     workflow = found.get("workflowId")

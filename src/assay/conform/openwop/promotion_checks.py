@@ -9,12 +9,12 @@ from assay.conform.json_values import Document, is_list, object_in, shown
 from assay.conform.openwop.discovery_checks import STATES
 from assay.conform.openwop.event_laws import CONTENT_KEYS
 from assay.conform.openwop.runs import (
-    begun,
     log,
     payloads,
     ran,
     request,
     start,
+    started_run,
     suite_ref,
     wait_for_end,
     workflow,
@@ -101,7 +101,7 @@ def _evidence(host: Host, version: str) -> dict[str, Any]:
         "of another agent": play(host, "/agents/eval-run", {"modes": ["golden"]}).get("runId"),
         "missed": missed,
         "cancelled": cancelled,
-        "in flight": begun(host, "slow", **at),
+        "in flight": started_run(host, "slow", **at),
         "erased": erased,
     }
     if evaluation.status == 200:

@@ -161,11 +161,11 @@ def poll(host: Host, run: str, after: int) -> list[Document]:
 
 def ran(host: Host, name: str, **configurable: Any) -> EvalRun:
     """The run of a suite of conformance/openwop, which has ended. It is started once for all checks."""
-    run = begun(host, name, **configurable)
+    run = started_run(host, name, **configurable)
     return host.once(f"ended {run}", lambda: _ended(host, run, suite_document(name)))
 
 
-def begun(host: Host, name: str, **configurable: Any) -> str:
+def started_run(host: Host, name: str, **configurable: Any) -> str:
     """The id of such a run, which may go on."""
 
     def begin() -> str:

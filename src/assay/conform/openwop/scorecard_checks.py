@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.conform.check import Host, NotOffered, document_of, expect, expect_status, refused_as
 from assay.conform.json_values import Document, is_object, object_in, objects_in, same, shown
-from assay.conform.openwop.runs import EvalRun, any_run, begun, ran, snapshot, workflow
+from assay.conform.openwop.runs import EvalRun, any_run, ran, snapshot, started_run, workflow
 from assay.conform.openwop.surface import NO_RUN, advertises, fixture, need_mode, row, run_path
 
 REQUIRED = ("suiteId", "suiteVersion", "aggregateScore", "passed", "taskCount", "passedCount", "tasks")
@@ -134,7 +134,7 @@ def nearest_rank(values: list[Any]) -> Any:
 
 def _p95(host: Host) -> None:
     for many in SIZES:
-        begun(host, f"p95-{many}", **GOLDEN)
+        started_run(host, f"p95-{many}", **GOLDEN)
     for many in SIZES:
         run = ran(host, f"p95-{many}", **GOLDEN)
         latencies = [one.get("latencyMs") for one in run.payloads("eval.scored")]
@@ -225,7 +225,7 @@ def _same_as_output(host: Host) -> None:
 
 
 def _not_ready(host: Host) -> None:
-    slow = begun(host, "slow", **GOLDEN)
+    slow = started_run(host, "slow", **GOLDEN)
     path = run_path(slow, "/eval-summary")
     answer = host.send("GET", path)
     if snapshot(host, slow)["status"] not in ("completed", "failed", "cancelled"):

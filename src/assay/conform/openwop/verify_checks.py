@@ -110,8 +110,8 @@ def _self(host: Host) -> None:
         expect(own or critic != actor, "a verdict of another agent has the agent that it is about")
         answer = host.send("GET", f"/v1/host/assay/runs/{run}/verification")
         if answer.status == 200:
-            told = objects_in(document_of(answer, "the report of a verification"), "verdicts")
-            shows = [one.get("selfVerified", False) for one in told]
+            verdicts = objects_in(document_of(answer, "the report of a verification"), "verdicts")
+            shows = [one.get("selfVerified", False) for one in verdicts]
             expect(shows == [own], f"the report: selfVerified: expected {[own]}, got {shown(shows)}")
 
 

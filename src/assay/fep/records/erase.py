@@ -60,7 +60,7 @@ class DeletionReport(Struct, rename="camel", kw_only=True):
     """
     What was deleted, or would be.
 
-    `begun`: content from later stays. `more`: a limit was reached; repeat the call with `begun`.
+    `cutoff`: content from later stays. `more`: a limit was reached; repeat the call with `cutoff`.
 
     `log_emptied`: whether SQLite's log is empty; absent for another database. `compacted`: whether the file was written
     anew.
@@ -68,7 +68,7 @@ class DeletionReport(Struct, rename="camel", kw_only=True):
 
     tenant: str
     dry_run: bool = False
-    begun: datetime | None = None
+    cutoff: datetime | None = None
     more: bool = False
     runs: int = 0
     documents: dict[str, int] = {}
@@ -97,10 +97,10 @@ class TenantDeletion:
     """One deletion. `limit`: runs of one call."""
 
     def __init__(
-        self, evaluations: EvaluationService, tenant: str, *, begun: datetime | None = None, limit: int = 0
+        self, evaluations: EvaluationService, tenant: str, *, cutoff: datetime | None = None, limit: int = 0
     ) -> None:
         self._evaluations, self._store = evaluations, evaluations.store
-        self._tenant, self._begun, self._limit = tenant, begun, limit
+        self._tenant, self._cutoff, self._limit = tenant, cutoff, limit
         self._runs = 0
 
     async def delete(self) -> DeletionReport:
@@ -108,11 +108,11 @@ class TenantDeletion:
         Delete the content, and return what was deleted. RunNotFinished: a run has not ended, and nothing was deleted.
         """
         before = await self._store.survey(self._tenant)
-        begun = self._begun
-        if begun is None:
-            begun = await self._store.retire(self._tenant, [audit_entry(self._tenant, ACTION, self._tenant)])
-        report = DeletionReport(tenant=self._tenant, begun=begun)
-        async for page in self._pages(begun, sealed=before.keys > 0):
+        cutoff = self._cutoff
+        if cutoff is None:
+            cutoff = await self._store.retire(self._tenant, [audit_entry(self._tenant, ACTION, self._tenant)])
+        report = DeletionReport(tenant=self._tenant, cutoff=cutoff)
+        async for page in self._pages(cutoff, sealed=before.keys > 0):
             if self._limit and self._runs >= self._limit:
                 report.more = True
                 break
@@ -120,7 +120,7 @@ class TenantDeletion:
         if report.more:
             report.runs = self._runs
             return report
-        while await self._store.delete_documents(self._tenant, kept=KEPT, before=begun):
+        while await self._store.delete_documents(self._tenant, kept=KEPT, before=cutoff):
             pass
         report.data_keys, report.log_emptied = await self._destroy()
         report.runs = self._runs
@@ -132,14 +132,14 @@ class TenantDeletion:
         report.deployments = sum(after.documents.get(kind, 0) for kind in KEPT)
         return report
 
-    async def _pages(self, begun: datetime, *, sealed: bool) -> AsyncIterator[Sequence[Run]]:
+    async def _pages(self, cutoff: datetime, *, sealed: bool) -> AsyncIterator[Sequence[Run]]:
         """
         The runs that need work: those that are not marked, and after a crash those that are marked and have evidence.
 
         In an encrypted store all runs need work: their rows get the new data key.
         """
         for evidence in (False, True):
-            cursor = begun + _MICROSECOND, ""
+            cursor = cutoff + _MICROSECOND, ""
             while page := await self._store.runs(
                 RunQuery(tenant=self._tenant, evidence=evidence, before=cursor, limit=BATCH)
             ):

@@ -225,15 +225,15 @@ async def _positions(store: Store, run: Run, ids: Sequence[str]) -> dict[str, in
 
 
 def _case(case: JudgedCase, position: int | None, people: Sequence[str], you: str) -> ReviewCase:
-    said = {person: label for person, label in zip(people, case.labels, strict=False) if label is not None}
-    mine = said.get(you)
+    labels = {person: label for person, label in zip(people, case.labels, strict=False) if label is not None}
+    mine = labels.get(you)
     return ReviewCase(
         position=position,
         case_id=case.id,
-        answers=len(said),
+        answers=len(labels),
         mine=mine,
         judge=UNSET if mine is None else case.verdict,
-        people=UNSET if mine is None else said,
+        people=UNSET if mine is None else labels,
     )
 
 

@@ -159,8 +159,6 @@ function noteItem(step: Step, at: number | null): NoteItem {
       return { kind: "wrote", at, title: `Writes memory ${String(step["memory_id"] ?? "")}`.trim(), text: step["content"] };
     case "handed-off":
       return { kind: "handed-off", at, title: `Hand-off to ${String(step["to_agent_id"] ?? "")}`, text: step["reason"] };
-    case "said":
-      return { kind: "other", at, title: step["role"] === "user" ? "User" : "Agent", text: step["content"] };
     default:
       return { kind: "other", at, title: step.type, text: step };
   }

@@ -2,13 +2,13 @@
 Points at which a test can kill the process: `ASSAY_FAILPOINT=commit.written:3` kills it at the third pass, and
 `commit.written:3:STOP` stops it.
 
-    migrate.before     before the tables are created or migrated
-    migrate.written    after that, inside the transaction
-    migrate.after      after its commit
-    commit.before      transactions were taken from the queue; nothing is written
-    commit.written     they are written, inside the database transaction
-    commit.after       it is committed; no caller has an answer
-    commit.told        all callers have their answers
+    migrate.before       before the tables are created or migrated
+    migrate.written      after that, inside the transaction
+    migrate.after        after its commit
+    commit.before        transactions were taken from the queue; nothing is written
+    commit.written       they are written, inside the database transaction
+    commit.after         it is committed; no caller has an answer
+    commit.acknowledged  all callers have their answers
 """
 
 import os

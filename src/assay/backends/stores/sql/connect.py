@@ -166,15 +166,15 @@ def _passes(error: DBAPIError) -> bool:
     state = getattr(original, "sqlstate", None)
     if state is not None:
         return state.startswith(_PASSING)
-    return not any(said in str(original) for said in _HOPELESS)  # no answer: the server is unreachable
+    return not any(message in str(original) for message in _HOPELESS)  # no answer: the server is unreachable
 
 
 def _plain_message(error: DBAPIError, *, passing: bool) -> str:
     original: Any = error.orig
     primary = getattr(getattr(original, "diag", None), "message_primary", None)  # its details may quote a row
-    said = " ".join(str(primary or original).split())
+    message = " ".join(str(primary or original).split())
     if is_full(error):
-        return f"the database's disk is full; nothing was written ({said})"
+        return f"the database's disk is full; nothing was written ({message})"
     if passing:
-        return f"the database does not answer, after several attempts ({said})"
-    return f"the database refused: {said}"
+        return f"the database does not answer, after several attempts ({message})"
+    return f"the database refused: {message}"

@@ -105,7 +105,7 @@ class GroupCommitter:
             self._checkpoints.catch_up()
             self._reach("commit.before")
             self._settle(group)
-            self._reach("commit.told")
+            self._reach("commit.acknowledged")
             self._checkpoints.grew(sum(OVERHEAD + _weight(task.work) for task in group))
         except Exception as surprise:  # noqa: BLE001 - a bug in assay or a driver: callers must not wait for ever
             log_crash("writer", surprise)

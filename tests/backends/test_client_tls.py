@@ -2,8 +2,6 @@
 
 import asyncio
 import ssl
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import trustme
@@ -19,22 +17,16 @@ from assay.cli.console.client import HostClient
 from assay.conform.http_client import HttpClient
 from assay.errors import UsageError
 from assay.ports import Provider
+from support.servers.thread_server import Handler, HandlerServer
 
 
-class Handler(BaseHTTPRequestHandler):
+class Endpoint(Handler):
     def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
+        self.send(200, b"{}", {"Content-Type": "application/json"})
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.body()
         self.do_GET()
-
-    def log_message(self, format, *args):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +38,8 @@ def authority():
 def address(authority):
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"https://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with HandlerServer(Endpoint, tls) as server:
+        yield server.url
 
 
 @pytest.fixture(autouse=True)

@@ -65,7 +65,7 @@ class Place:
     def __init__(self, python, folder, proxy):
         self.python, self.folder, self.proxy = python, folder, proxy
         self.environ = environment_variables() | {
-            "AWS_ENDPOINT_URL": proxy.address,
+            "AWS_ENDPOINT_URL": proxy.url,
             "AWS_ACCESS_KEY_ID": "nobody",
             "AWS_SECRET_ACCESS_KEY": "nothing",
             "AWS_DEFAULT_REGION": "us-east-1",

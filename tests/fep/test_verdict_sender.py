@@ -18,7 +18,7 @@ from assay.ports import SystemClock
 from assay.ports.config import TraceProjectConfig
 from support.servers.rest_client import Server
 from support.traces.received import agent_trace, new_trace, wait_for, windows
-from support.traces.receivers import Answer, Receiver, opened
+from support.traces.receivers import Answer, Receiver
 from support.waiting import wait_until
 
 CHECKS = [
@@ -41,7 +41,7 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def backends():
-    with opened(Receiver()) as one, opened(Receiver()) as other:
+    with Receiver() as one, Receiver() as other:
         yield one, other
 
 

@@ -133,9 +133,14 @@ def test_a_unit_after_a_pause_is_sent_at_once(bench, monkeypatch):
     assert bench.run(conduct()) == [b"done after"]
 
 
-def test_a_unit_belongs_to_the_span_of_its_run(bench, monkeypatch):
-    collector = Collector()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+@pytest.fixture
+def collector(monkeypatch):
+    with Collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        yield collector
+
+
+def test_a_unit_belongs_to_the_span_of_its_run(bench, monkeypatch, collector):
     tracer = OtelTracer()
     monkeypatch.setattr(telemetry, "tracer", tracer)
 
@@ -152,7 +157,6 @@ def test_a_unit_belongs_to_the_span_of_its_run(bench, monkeypatch):
         assert sorted(bench.run(conduct())) == [b"a", b"b"]
     finally:
         tracer.close()
-        collector.close()
     (run,) = [span for span in collector.spans() if span.name == "run"]
     units = [span for span in collector.spans() if span.name == "unit"]
     assert [(unit.trace_id, unit.parent_span_id) for unit in units] == [(run.trace_id, run.span_id)] * 2

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from assay.backends.verdicts import receiver_of, requests
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports.verdicts import Verdict
-from support.traces.receivers import Answer, Phoenix, Receiver, opened
+from support.traces.receivers import Answer, Phoenix, Receiver
 
 SPAN = "b7" * 8
 
@@ -26,7 +26,7 @@ def verdict(at=0, **members):
 
 @pytest.fixture
 def receiver():
-    with opened(Receiver()) as found:
+    with Receiver() as found:
         yield found
 
 
@@ -165,7 +165,7 @@ def test_what_is_not_acknowledged_is_a_failure(receiver, answers, message, asked
 
 
 def test_an_address_without_a_receiver_is_a_failure():
-    with opened(Receiver()) as gone:
+    with Receiver() as gone:
         url = gone.url
     with pytest.raises(EnvironmentFailure, match=r"could not be reached: .*refused, 6 times"):
         send(f"otlp={url}", verdict())
@@ -254,7 +254,7 @@ def test_a_receiver_that_is_not_possible_is_refused_before_anything_is_sent(spec
 
 
 def test_phoenix_gets_annotations_and_a_repeat_takes_the_place_of_the_first():
-    with opened(Phoenix(SPAN)) as phoenix:
+    with Phoenix(SPAN) as phoenix:
         variables = {"PHOENIX_API_KEY": "key-1", "PHOENIX_CLIENT_HEADERS": "x-team=shop"}
         judged = verdict(by_model=True, name="tone", explanation="rude")
         unmeasured = verdict(1, label=None, score=None, error_type="timeout_error")
@@ -284,7 +284,7 @@ def test_phoenix_gets_annotations_and_a_repeat_takes_the_place_of_the_first():
 
 
 def test_verdicts_about_spans_that_phoenix_lacks_are_counted_and_the_others_sent():
-    with opened(Phoenix(SPAN)) as phoenix:
+    with Phoenix(SPAN) as phoenix:
         lost = [verdict(at, span_id=f"{at:02x}" * 8) for at in (1, 2)]
         rejected = send(f"phoenix={phoenix.url}", lost[0], verdict(3), lost[1])
         assert rejected == (2, "Phoenix does not have their spans")
@@ -318,7 +318,7 @@ def test_verdicts_go_over_tls_to_a_backend_of_an_own_authority(papers, wants_cli
         "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": str(folder / "client.pem"),
         "OTEL_EXPORTER_OTLP_CLIENT_KEY": str(folder / "client.key"),
     }
-    with opened(Receiver(context)) as backend:
+    with Receiver(context) as backend:
         assert backend.url.startswith("https://")
         assert send(f"otlp={backend.url}", verdict(), **trusted, **own) is None
         assert [one["log.record.uid"] for one in backend.events] == ["uid-0"]

@@ -1,19 +1,18 @@
 """`assay init`: every combination writes a folder that runs, and nothing is overwritten or asked without reason."""
 
-import http.server
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 import yaml
 
 from support.commands.command import run_on_terminal
+from support.servers.thread_server import Handler, HandlerServer
 
 CI = ".github/workflows/evals.yml"
 TABLES = {  # a table that exists already: its next command, and what the gate of its workflow says
@@ -24,27 +23,16 @@ TABLES = {  # a table that exists already: its next command, and what the gate o
 }
 
 
-class Endpoint(http.server.BaseHTTPRequestHandler):
+class Endpoint(Handler):
     def do_POST(self):
-        self.rfile.read(int(self.headers["content-length"]))
-        body = json.dumps({"result": "Paris"}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format, *args):
-        pass
+        self.body()
+        self.send(200, json.dumps({"result": "Paris"}).encode(), {"Content-Type": "application/json"})
 
 
 @pytest.fixture(scope="module")
 def endpoint():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever).start()
-    yield f"http://127.0.0.1:{server.server_port}/answer"
-    server.shutdown()
-    server.server_close()
+    with HandlerServer(Endpoint) as server:
+        yield f"{server.url}/answer"
 
 
 def one_line(out):

@@ -21,7 +21,7 @@ from assay.traces.span_receiver import ExpectedSpans, SpanReceiver
 from assay.traces.trace_case import SpanGroup
 from support.traces.conversations import Conversation, ToolUse, genai
 from support.traces.otlp import request_of
-from support.traces.receivers import Receiver, opened
+from support.traces.receivers import Receiver
 
 AGENT = Path(__file__).parents[2] / "support" / "agents" / "instrumented.py"
 COMMAND = shlex.join([sys.executable, str(AGENT)])
@@ -85,7 +85,7 @@ def test_a_command_is_measured_by_its_spans_and_one_without_spans_is_not_measure
         "assay: --traces: 3 spans belong to no task of this run; does the agent continue the trace of its "
         "traceparent?",
     ]
-    with opened(Receiver()) as receiver:
+    with Receiver() as receiver:
         sent = command("export", "latest", "--to", f"otlp={receiver.url}", folder=tmp_path)
     assert (sent.code, sent.messages) == (
         0,

@@ -7,12 +7,10 @@ import re
 import signal
 import time
 from collections import Counter
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
+from support.servers.thread_server import Handler, HandlerServer
 from support.waiting import wait_until
 
 AGENT = """
@@ -91,27 +89,9 @@ def calls_of_agent(folder):
     return Counter((folder / "asked.log").read_text().split())
 
 
-@contextmanager
-def http_agent():
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = json.dumps({"result": body["task"].upper()}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
+class Endpoint(Handler):
+    def do_POST(self):
+        self.send(200, json.dumps({"result": json.loads(self.body())["task"].upper()}).encode())
 
 
 @pytest.mark.parametrize("kind", ["function", "file", "command", "http", "recorded"])
@@ -119,8 +99,8 @@ def test_every_kind_of_agent_answers_a_dataset(kind, evaluate, folder):
     write(folder, "answers.json", {"a": "A", "b": "B", "c": "C"})
     specs = {"function": "mine:answer", "file": "./mine.py:answer", "command": "cmd:python bot.py"}
     specs |= {"recorded": "recorded:answers.json"}
-    with http_agent() as address:
-        ended = evaluate("-o", "out.jsonl", agent=specs.get(kind, address))
+    with HandlerServer(Endpoint) as server:
+        ended = evaluate("-o", "out.jsonl", agent=specs.get(kind, server.url))
     assert ended.code == 0, ended.err
     assert "exact_match       2       1      0     0      3" in ended.out
     contexts = [one["execution_context"] for one in results(folder)]

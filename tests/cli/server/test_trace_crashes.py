@@ -22,7 +22,7 @@ from assay.ports import DeleteDocument, Transaction
 from assay.runs.log_reader import read_chunks
 from support.servers.server_group import ServerGroup
 from support.traces.received import model_call, new_trace, request, root
-from support.traces.receivers import Receiver, opened, records_of_protobuf
+from support.traces.receivers import Receiver, records_of_protobuf
 from support.waiting import PATIENCE, wait_until
 
 SETTINGS = """
@@ -141,7 +141,7 @@ def test_verdicts_of_a_killed_sender_arrive_and_what_was_acknowledged_is_not_sen
     zygote, disk, tmp_path, series
 ):
     with (
-        opened(Receiver()) as backend,
+        Receiver() as backend,
         asyncio.Runner() as loop,
         contextlib.closing(Record(loop, disk)) as record,
     ):

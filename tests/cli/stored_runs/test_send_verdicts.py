@@ -15,7 +15,7 @@ from assay.fep.records import send_verdicts as outbox
 from assay.fep.records.save import save_results
 from support.traces.conversations import Conversation, genai
 from support.traces.otlp import request_of
-from support.traces.receivers import Answer, Phoenix, Receiver, opened
+from support.traces.receivers import Answer, Phoenix, Receiver
 
 CANARY = "canary-51b2"
 CHECKS = [{"name": "polite", "contains": "please"}, {"contains": "answer"}]
@@ -40,7 +40,7 @@ def home(tmp_path):
 
 @pytest.fixture
 def receiver():
-    with opened(Receiver()) as found:
+    with Receiver() as found:
         yield found
 
 
@@ -63,7 +63,7 @@ def test_an_evaluation_of_traces_sends_one_event_for_each_check(command, home, r
     assert (again.code, again.out) == (0, f"2 verdicts sent to {receiver.url}/v1/logs\n")
     assert len(receiver.events) == 2  # acknowledged ones are not sent again
 
-    with opened(Receiver()) as other:
+    with Receiver() as other:
         ended = command("export", "latest", "--to", f"otlp={other.url}", folder=home, environ=EXPLAINED)
         assert (ended.code, ended.err) == (0, "")
         assert CANARY in other.events[0]["gen_ai.evaluation.explanation"]
@@ -73,7 +73,7 @@ def test_an_evaluation_of_traces_sends_one_event_for_each_check(command, home, r
 
 
 def test_phoenix_and_otlp_get_the_same_verdicts(command, home, receiver):
-    with opened(Phoenix("10" * 8)) as phoenix:
+    with Phoenix("10" * 8) as phoenix:
         to = ("--to", f"phoenix={phoenix.url}", "--to", f"otlp={receiver.url}")
         done = command(*TRACES, *to, "--json", folder=home)
     assert (done.code, done.err) == (0, "")

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from assay.protocol.agents import AgentCard
 from support.evals import golden
 from support.servers.openwop_client import finish_run, run_request, store_suite, suite, wait_for_run
 from support.servers.rest_client import Server, sqlite
+from support.servers.thread_server import Handler, HandlerServer
 
 AGENT = "local.shop.bot"
 PATH = f"/v1/host/assay/agents/{AGENT}"
@@ -23,37 +23,25 @@ SECRET = "Bearer canary-of-a-header-7391"
 SUITE = suite(golden("same", "x", "x"), golden("other", "y", "x"), name="registered")
 
 
-class Endpoint(BaseHTTPRequestHandler):
+class Endpoint(Handler):
     """An agent that answers with its task, and a record of the headers it got."""
 
     seen: ClassVar[list] = []
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         Endpoint.seen.append((self.path, self.headers.get("Authorization"), sorted(body)))
         answer = json.dumps({"result": body["task"]}).encode()
         if self.path.startswith("/away"):
-            self.send_response(302)
-            self.send_header("Location", "/agent")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format, *args):
-        pass
+            self.send(302, headers={"Location": "/agent"})
+        else:
+            self.send(200, answer)
 
 
 @pytest.fixture(scope="module")
 def endpoint():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/agent"
-    server.shutdown()
-    server.server_close()
+    with HandlerServer(Endpoint) as server:
+        yield f"{server.url}/agent"
 
 
 @pytest.fixture(scope="module")

@@ -80,16 +80,12 @@ def telemetry_of(zygote, command, tmp_path_factory):
     """One server, from its start to its end, asked for all kinds of things."""
     folder = tmp_path_factory.mktemp("seeing")
     (folder / "boomcheck.py").write_text(CHECK)
-    collector = Collector()
-    try:
-        with ProviderServer(answer=lambda _: {"passed": True}) as provider:
-            (folder / "assay.toml").write_text(
-                f'check_modules = ["boomcheck:Boom"]\n[models]\njudge = "home:ok"\n'
-                f'[providers.home]\nbase_url = "{provider.base_url}"\nprices = {{input = 1, output = 1}}\n'
-            )
-            yield _observe(zygote, command, folder, collector)
-    finally:
-        collector.close()
+    with Collector() as collector, ProviderServer(answer=lambda _: {"passed": True}) as provider:
+        (folder / "assay.toml").write_text(
+            f'check_modules = ["boomcheck:Boom"]\n[models]\njudge = "home:ok"\n'
+            f'[providers.home]\nbase_url = "{provider.base_url}"\nprices = {{input = 1, output = 1}}\n'
+        )
+        yield _observe(zygote, command, folder, collector)
 
 
 def _observe(zygote, command, folder, collector) -> Telemetry:
@@ -221,9 +217,14 @@ def test_requests_runs_and_units_have_spans(telemetry_of):
     assert not [name for name in spans if name.startswith("gen_ai.")]  # verdicts are events: docs/traces.md
 
 
-def test_units_of_every_kind_of_run_have_spans(tmp_path, monkeypatch):
-    collector = Collector()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+@pytest.fixture
+def collector(monkeypatch):
+    with Collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        yield collector
+
+
+def test_units_of_every_kind_of_run_have_spans(tmp_path, monkeypatch, collector):
     tracer = OtelTracer()
     monkeypatch.setattr(telemetry, "tracer", tracer)
     suite = suite_of(golden("t", "x", "x"))
@@ -241,7 +242,6 @@ def test_units_of_every_kind_of_run_have_spans(tmp_path, monkeypatch):
                     pass
     finally:
         tracer.close()
-        collector.close()
     spans = {span.span_id: span for span in collector.spans()}
     units = [span for span in spans.values() if span.name == "unit"]
     assert {spans[unit.parent_span_id].name: set(attributes(unit)) for unit in units} == {
@@ -291,16 +291,13 @@ def test_a_line_of_another_logger_has_its_place_and_no_text(form, name, level):
         assert CANARY not in line
 
 
-def test_a_span_of_a_failure_has_its_type_and_no_message(monkeypatch):
-    collector = Collector()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+def test_a_span_of_a_failure_has_its_type_and_no_message(collector):
     tracer = OtelTracer()
     try:
         with pytest.raises(RuntimeError), tracer.span("unit", {}):
             raise RuntimeError(CANARY)
     finally:
         tracer.close()
-        collector.close()
     (span,) = collector.spans()
     assert attributes(span) == {"error.type": "RuntimeError"}
     assert CANARY.encode() not in b"".join(collector.bodies)

@@ -1,13 +1,13 @@
 """A proxy in front of a real server that changes what it answers: a host with a planted fault."""
 
 import json
-import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from support.servers.thread_server import Handler, HandlerServer
 
 KEPT = ("content-type", "location", "etag", "capabilities-etag", "cache-control", "openwop-idempotent-replay")
 
@@ -86,37 +86,17 @@ def proxied(target: str):
     """The address of a proxy for that server, and the proxy."""
     proxy = Proxy(target)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: Any) -> None:  # the name of the base class
-            pass
-
+    class Forward(Handler):
         def answer(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("content-length") or 0))
-            exchange = Exchange(proxy, self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, sent)  # fmt: skip
+            exchange = Exchange(proxy, self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, self.body())  # fmt: skip
             proxy.requests.append((self.command, self.path))
             exchange.forward()
             if proxy.mutation is not None:
                 proxy.mutation.change(exchange)
-            self.send_response(exchange.status)
-            for name, value in exchange.headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(exchange.body)))
-            self.send_header("connection", "close")
-            self.end_headers()
-            self.wfile.write(exchange.body)
+            self.send(exchange.status, exchange.body, {**exchange.headers, "Connection": "close"})
             self.close_connection = True
 
         do_GET = do_POST = do_PUT = do_DELETE = answer
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", proxy
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with HandlerServer(Forward) as server:
+        yield server.url, proxy

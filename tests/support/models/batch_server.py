@@ -26,13 +26,13 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from support.models.anthropic_replies import message
 from support.models.provider_server import fitting
+from support.servers.thread_server import Handler, HandlerServer
 
 CREATED = 2_000_000_000  # after every test began
 ERRORS = {500: "api_error", 400: "invalid_request_error"}
@@ -46,7 +46,7 @@ class Batch:
         self.files: dict[str, str | None] = {}  # of the answers
 
 
-class BatchServer:
+class BatchServer(HandlerServer):
     """
     Serves until it is left. `paid` has the prompt of every line that was answered, `singles` of every single call.
 
@@ -68,35 +68,23 @@ class BatchServer:
         self.usage: dict[str, Any] = {}
         self._files: dict[str, bytes] = {}
         self._ids, self._lock = count(1), threading.RLock()
-
-    def __enter__(self) -> "BatchServer":
         batches = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Batches(Handler):
             def do_GET(self) -> None:
                 batches.handle(self, "GET", b"")
 
             def do_POST(self) -> None:
-                batches.handle(self, "POST", self.rfile.read(int(self.headers.get("Content-Length", 0))))
+                batches.handle(self, "POST", self.body())
 
-            def log_message(self, format: str, *args: Any) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(
-            target=self._server.serve_forever, daemon=True, kwargs={"poll_interval": 0.02}
-        ).start()
-        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        return self
+        super().__init__(Batches)
+        self.base_url = f"{self.url}/v1"
 
     def __exit__(self, *_: object) -> None:
         self.release.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__()
 
-    def handle(self, http: BaseHTTPRequestHandler, method: str, body: bytes) -> None:
+    def handle(self, http: Handler, method: str, body: bytes) -> None:
         address = urlsplit(http.path)
         headers = {name.lower(): value for name, value in http.headers.items()}
         if self.on_request("before", method, http.path) is False:

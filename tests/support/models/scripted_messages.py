@@ -7,35 +7,25 @@ and then says what it answered. It streams, as Claude Code asks it to.
 
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from support.servers.thread_server import Handler, HandlerServer
 
 USAGE = {"input_tokens": 40, "output_tokens": 8}
 
 
-class ScriptedMessages:
-    def __enter__(self):
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
+class ScriptedMessages(HandlerServer):
+    def __init__(self):
+        super().__init__(Messages)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class Messages(Handler):
     def do_HEAD(self):
-        self._send(b"", "text/plain")
+        self.send(200, headers={"Content-Type": "text/plain"})
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         if not body.get("stream"):
-            self._send(json.dumps({"input_tokens": 40}).encode(), "application/json")
+            self.send(200, json.dumps({"input_tokens": 40}).encode(), {"Content-Type": "application/json"})
             return
         events = [
             {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "content": [],
@@ -44,17 +34,7 @@ class Handler(BaseHTTPRequestHandler):
             {"type": "message_stop"},
         ]  # fmt: skip
         lines = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
-        self._send("".join(lines).encode(), "text/event-stream")
-
-    def _send(self, data, kind):
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format, *args):
-        pass
+        self.send(200, "".join(lines).encode(), {"Content-Type": "text/event-stream"})
 
 
 def block_events(body):

@@ -1,35 +1,25 @@
 """A collector of OpenTelemetry on loopback: it keeps the spans that come in."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from support.servers.thread_server import Handler, HandlerServer
 
-class Collector:
+
+class Collector(HandlerServer):
     """OTLP over HTTP: what comes in is kept."""
 
     def __init__(self):
         self.bodies: list[bytes] = []
         bodies = self.bodies
 
-        class Handler(BaseHTTPRequestHandler):
+        class Traces(Handler):
             def do_POST(self):
-                bodies.append(self.rfile.read(int(self.headers["content-length"])))
-                self.send_response(200)
-                self.end_headers()
+                bodies.append(self.body())
+                self.send(200)
 
-            def log_message(self, format, *args):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Traces)
 
     def spans(self) -> list[Any]:
         return [

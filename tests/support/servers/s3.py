@@ -2,13 +2,12 @@
 
 import socket
 import subprocess
-import threading
 import time
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from support.servers.thread_server import Handler, HandlerServer
 from support.waiting import wait_until
 
 HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
@@ -44,7 +43,7 @@ def no_fault(method, path) -> int | str | None:
     return None
 
 
-class Proxy:
+class Proxy(HandlerServer):
     """
     It forwards each request to the server, unless `fault(method, path)` names what becomes of it: 503, "cut" (half of
     the answer, or none to a request that writes), "slow". `written` are the paths that were stored, in their order.
@@ -55,43 +54,24 @@ class Proxy:
         self.written, self.planted = [], []
         proxy = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Forward(Handler):
             def handle_any(self):
                 proxy.forward(self, port)
 
             do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # names of http.server
 
-            def log_message(self, format, *args):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self):
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Forward)
 
     def forward(self, request, port):
         method, path = request.command, urlsplit(request.path).path
-        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        body = request.body()
         fault = self.fault(method, path)
         if fault:
             self.planted.append((fault, method, path))
         if fault == 503 or (fault == "cut" and method != "GET"):
             request.close_connection = True
             if fault == 503:
-                request.send_response(503)
-                request.send_header("Content-Length", "0")
-                request.end_headers()
+                request.send(503)
             return
         if fault == "slow":
             time.sleep(0.3)

@@ -7,7 +7,6 @@ import hmac
 import json
 import time
 from functools import cache
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import jwt
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from assay.auth.jwt_settings import JwtSettings
-from support.servers.thread_server import HandlerServer
+from support.servers.thread_server import Handler, HandlerServer
 
 AUDIENCE = "assay-tests"
 MAKERS: dict[str, Any] = {"RS256": RSAAlgorithm, "ES256": ECAlgorithm, "EdDSA": OKPAlgorithm}
@@ -62,22 +61,15 @@ class Issuer(HandlerServer):
         self.status, self.body, self.looks, self.away = 200, None, [], None
         issuer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class KeySet(Handler):
             def do_GET(self):
                 issuer.looks.append(self.path)
                 data = json.dumps({"keys": issuer.keys}).encode() if issuer.body is None else issuer.body
-                self.send_response(issuer.status)
-                if issuer.away:
-                    self.send_header("Location", issuer.away)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
                 with contextlib.suppress(ConnectionError):
-                    self.wfile.write(data)
+                    self.send(issuer.status, data, {"Location": issuer.away} if issuer.away else None)
 
-            def log_message(self, format, *args):
-                pass
-
-        super().__init__(Handler)
+        super().__init__(KeySet)
+        self.url += "/"
 
     def trust(self, **more):
         settings = {"issuer": self.url, "audience": AUDIENCE, "jwks": f"{self.url}jwks.json"}

@@ -3,16 +3,15 @@
 import gzip
 import json
 import ssl
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
     ExportLogsServiceResponse,
 )
+
+from support.servers.thread_server import Handler, HandlerServer
 
 
 class Answer:
@@ -23,7 +22,7 @@ class Answer:
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class Receiver:
+class Receiver(HandlerServer):
     """
     Answers requests by its script, one after another, and then as a receiver does. `requests` has the path, the headers
     and the body of each that counts, `events` what they hold.
@@ -37,11 +36,9 @@ class Receiver:
         self.events: list[dict[str, Any]] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Script(Handler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
+                body = self.body()
                 if self.headers.get("content-encoding") == "gzip":
                     body = gzip.decompress(body)
                 outer.asked += 1
@@ -55,21 +52,9 @@ class Receiver:
                 if not answer.status:
                     self.close_connection = True
                     return
-                self.send_response(answer.status)
-                for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(answer.body)
+                self.send(answer.status, answer.body, answer.headers)
 
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        super().__init__(Script, tls)
 
     def receive(self, path: str, kind: str, body: bytes) -> Answer:
         """Keep the log records of an export request."""
@@ -80,10 +65,6 @@ class Receiver:
         assert kind == "application/x-protobuf"
         self.events += records_of_protobuf(body)
         return Answer(200, ExportLogsServiceResponse().SerializeToString(), Content_Type=kind)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class Phoenix(Receiver):
@@ -107,14 +88,6 @@ class Phoenix(Receiver):
             self.annotations[one["span_id"], one["name"], one["identifier"]] = one
         done = {"data": [{"id": str(at)} for at in range(len(data))]}
         return Answer(200, json.dumps(done).encode(), Content_Type="application/json")
-
-
-@contextmanager
-def opened(receiver: Receiver) -> Generator[Any]:
-    try:
-        yield receiver
-    finally:
-        receiver.close()
 
 
 def records_of_protobuf(body: bytes) -> list[dict[str, Any]]:

@@ -5,13 +5,12 @@ import hashlib
 import json
 import secrets
 import time
-from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, parse_qsl, quote_plus, urlencode, urlsplit
 
 import jwt
 
 from support.servers.openid import SECRET
-from support.servers.thread_server import HandlerServer
+from support.servers.thread_server import Handler, HandlerServer
 from support.servers.token_issuer import b64, jwk, key
 
 
@@ -26,27 +25,21 @@ class StrictProvider(HandlerServer):
         self.reset()
         provider = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Endpoint(Handler):
             def do_GET(self):
-                self.send(*provider.answer(urlsplit(self.path).path, self.headers, {}))
+                self.reply(*provider.answer(urlsplit(self.path).path, self.headers, {}))
 
             def do_POST(self):
-                form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-                self.send(*provider.answer(self.path, self.headers, form))
+                form = dict(parse_qsl(self.body().decode()))
+                self.reply(*provider.answer(self.path, self.headers, form))
 
-            def send(self, status, body):
+            def reply(self, status, body):
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
-                self.send_response(status)
-                if 300 <= status < 400:
-                    self.send_header("Location", f"{provider.url}elsewhere")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                away = {"Location": f"{provider.url}elsewhere"}
+                self.send(status, data, away if 300 <= status < 400 else None)
 
-            def log_message(self, format, *args):
-                pass
-
-        super().__init__(Handler)
+        super().__init__(Endpoint)
+        self.url += "/"
 
     def reset(self):
         self.keys = [jwk("es256-1", "ES256")]

@@ -30,17 +30,17 @@ class Placeholder(NamedTuple):
 
 
 class MarkedText(str):
-    """A prompt whose first `fixed` characters are the same for all cases."""
+    """A prompt whose first `fixed` characters are the same for all cases. `plain` is the text without the mark."""
 
-    __slots__ = ("fixed",)
+    __slots__ = ("fixed", "plain")
 
     def __new__(cls, text: str, fixed: int) -> Self:
         made = super().__new__(cls, text)
-        made.fixed = fixed
+        made.fixed, made.plain = fixed, text
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MarkedText, (str(self), self.fixed)
+        return MarkedText, (self.plain, self.fixed)
 
 
 class PromptTemplate:

@@ -177,8 +177,9 @@ class LlmJudge(Checker):
         return self._read(reply, reasoning_added=reasoning_added)[2] is None
 
     def _message(self) -> Message:
-        fixed = self.prompt.fixed if isinstance(self.prompt, MarkedText) else 0
-        return Message("user", str(self.prompt), fixed=fixed)
+        if isinstance(self.prompt, MarkedText):
+            return Message("user", self.prompt.plain, fixed=self.prompt.fixed)
+        return Message("user", self.prompt)
 
     def _repeat(self, services: Services) -> int:
         if services.repeats is None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay import settings
 from assay.api.sources import open_sources
@@ -196,25 +196,10 @@ def no_window(project: str, tenant: str, *, there: bool) -> str:
 
 
 async def _row(window: Window, source: RunSource, read: ReadOptions) -> WatchedWindow:
-    state, counts = window.state, window.counts
     level = None
-    if state in ("complete", "stopped") and counts.scored:
+    if window.state in ("complete", "stopped") and window.counts.scored:
         level = await _level(source, read)
-    return WatchedWindow(
-        run=window.run.id,
-        name=window.title,
-        start=window.plan.start,
-        end=window.plan.end,
-        state=state,
-        sample=window.plan.sample,
-        seen=counts.seen,
-        sampled=counts.sampled,
-        scored=counts.scored,
-        filtered=counts.filtered,
-        late_spans=counts.late_spans,
-        not_measured=window.not_measured,
-        level=level,
-    )
+    return WatchedWindow(**structs.asdict(window.row), level=level)
 
 
 async def _level(source: RunSource, read: ReadOptions) -> RunLevel | None:

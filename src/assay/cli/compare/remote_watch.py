@@ -1,12 +1,11 @@
 """`assay watch --server`: the windows of a project on another host, and its gate on the newest complete one."""
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay.api.watch import (
     LOOK_BACK,
@@ -26,7 +25,7 @@ from assay.comparison.gate_verdict import GateResult
 from assay.comparison.policy import PRESETS
 from assay.comparison.run_level import RunLevel
 from assay.errors import UsageError
-from assay.fep.trace_windows.window import WindowStatus
+from assay.fep.trace_windows.window import WindowRow
 from assay.inputs.files import document_of
 from assay.settings import load
 
@@ -38,35 +37,21 @@ class _Score(Struct, rename="camel"):
     cases: int = 0
 
 
-class _Window(Struct, rename="camel"):
+class _Window(WindowRow, frozen=True, kw_only=True):
     """A row of the answer of the server."""
 
-    run_id: str
-    name: str
-    start: datetime
-    end: datetime
-    state: WindowStatus
-    sample: float
-    seen: int
-    sampled: int
-    scored: int
-    filtered: int
-    late_spans: int
-    not_measured: int
     score: _Score | None = None
 
     @property
     def watched(self) -> WatchedWindow:
-        members = {
-            name: getattr(self, name) for name in self.__struct_fields__ if name not in ("run_id", "score")
-        }
-        score = self.score
+        members = structs.asdict(self)
+        score: _Score | None = members.pop("score")
         level = None
         if score is not None and self.state in ("complete", "stopped"):
             level = RunLevel(
                 metric="passed", mean=score.value, low=score.low, high=score.high, cases=score.cases
             )
-        return WatchedWindow(run=self.run_id, level=level, **members)
+        return WatchedWindow(**members, level=level)
 
 
 class _Windows(Struct, rename="camel"):
@@ -80,10 +65,10 @@ def watch_host(host: HostClient, options: WatchOptions) -> Watch:
     path = f"/v1/host/assay/traces/{quote(options.project, safe='')}/windows?limit={limit}"
     found = msgspec.json.decode(host.request("GET", path), type=_Windows).windows
     shown = [one.watched for one in found[: options.windows]]
-    judged, before = judged_windows([(one.run_id, one.state, one.scored) for one in found])
+    judged, before = judged_windows([(one.run, one.state, one.scored) for one in found])
     if judged is None:
         return undecided(options, shown, None, no_window(options.project, "of the key", there=bool(found)))
-    title = next(one.name for one in found if one.run_id == judged)
+    title = next(one.name for one in found if one.run == judged)
     baseline = _baseline(host, options.baseline) if options.baseline is not None else before
     if baseline is None and policy.min_mean is None:
         return undecided(options, shown, judged, no_baseline(title))

@@ -55,6 +55,26 @@ class WindowCounts(Struct, frozen=True, kw_only=True):
         return WindowCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
+_ROW_NAMES = {"run": "runId", "late_spans": "lateSpans", "not_measured": "notMeasured"}
+
+
+class WindowRow(Struct, frozen=True, kw_only=True, rename=_ROW_NAMES):
+    """A window in a list of windows, with its names over REST."""
+
+    run: str
+    name: str
+    start: datetime
+    end: datetime
+    state: WindowStatus
+    sample: float
+    seen: int
+    sampled: int
+    scored: int
+    filtered: int
+    late_spans: int
+    not_measured: int
+
+
 class Window(Struct, frozen=True, kw_only=True):
     """A window as it is stored. `not_measured`: scored traces of which a check could not be measured."""
 
@@ -78,6 +98,24 @@ class Window(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         return name_of(self.run.metadata) or self.run.id
+
+    @property
+    def row(self) -> WindowRow:
+        plan, counts = self.plan, self.counts
+        return WindowRow(
+            run=self.run.id,
+            name=self.title,
+            start=plan.start,
+            end=plan.end,
+            state=self.state,
+            sample=plan.sample,
+            seen=counts.seen,
+            sampled=counts.sampled,
+            scored=counts.scored,
+            filtered=counts.filtered,
+            late_spans=counts.late_spans,
+            not_measured=self.not_measured,
+        )
 
 
 def bounds_of(moment: datetime, seconds: int) -> tuple[datetime, datetime]:

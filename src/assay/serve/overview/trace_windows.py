@@ -1,11 +1,9 @@
 """GET …/traces/{project}/windows: the newest windows of a project of traces, with what came in them. No content."""
 
-from datetime import datetime
-
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.fep.trace_windows.window import Window, WindowStatus, windows_of
+from assay.fep.trace_windows.window import Window, WindowRow, windows_of
 from assay.runs.run_statistics import stored_statistics
 from assay.serve.overview.run_rows import ScoreInterval, score_interval
 from assay.serve.web.request import NAME, HttpRequest
@@ -15,21 +13,9 @@ MOST = 100
 USUAL = 10
 
 
-class TraceWindow(Struct, frozen=True, kw_only=True, rename="camel"):
+class TraceWindow(WindowRow, frozen=True, kw_only=True):
     """A window: the run that it is, and what it counts. `score` is that of a window that has ended."""
 
-    run_id: str
-    name: str
-    start: datetime
-    end: datetime
-    state: WindowStatus
-    sample: float
-    seen: int
-    sampled: int
-    scored: int
-    filtered: int
-    late_spans: int
-    not_measured: int
     score: ScoreInterval | None
 
 
@@ -53,20 +39,6 @@ async def get_windows(call: HttpRequest) -> Response:
 
 
 def _row(window: Window) -> TraceWindow:
-    plan, counts = window.plan, window.counts
     statistics = stored_statistics(window.run)
-    return TraceWindow(
-        run_id=window.run.id,
-        name=window.title,
-        start=plan.start,
-        end=plan.end,
-        state=window.state,
-        sample=plan.sample,
-        seen=counts.seen,
-        sampled=counts.sampled,
-        scored=counts.scored,
-        filtered=counts.filtered,
-        late_spans=counts.late_spans,
-        not_measured=window.not_measured,
-        score=None if statistics is None else score_interval(statistics.score),
-    )
+    score = None if statistics is None else score_interval(statistics.score)
+    return TraceWindow(**structs.asdict(window.row), score=score)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.backends.agents.manifest import open_manifest
-from assay.backends.models.openai_compatible import OpenAICompatibleModel, ToolNames
+from assay.backends.models.completions import ToolNames
+from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.provider_client import ProviderClient
 from assay.backends.models.scripted import ScriptedProvider
 from assay.errors import ForeignFault, InvalidRequest, UsageError

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from assay.backends.embedders.cached import shares, sum_known
+from assay.backends.models.completions import decode_answer
 from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices
 from assay.backends.models.provider_client import ProviderClient, ProviderResponse
@@ -147,10 +148,7 @@ class OpenAICompatibleEmbedder:
 
     def _read(self, body: bytes, count: int) -> "_Response":
         who = f"provider {self._line.provider.name!r}"
-        try:
-            answer = _response.decode(body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
-            raise ForeignFault(f"{who} answered 200 without embeddings: {wrong}") from None
+        answer = decode_answer(self._line.provider, body, _response, "embeddings")
         answer.data.sort(key=lambda each: each.index)
         if [each.index for each in answer.data] != list(range(count)):
             raise ForeignFault(f"{who} sent {len(answer.data)} vectors for {count} texts")

@@ -1,19 +1,22 @@
 """A model behind Anthropic's messages protocol. A structured answer is the call of one tool, `reply`."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from assay.backends.models.json_reply import read_value
-from assay.backends.models.key_scrubbing import content_key, without_key
-from assay.backends.models.openai_compatible import ToolNames, schema_in_prompt, scrub_calls
-from assay.backends.models.prices import TokenCounts, cost, need_prices
+from assay.backends.models.completions import (
+    Tokens,
+    ToolNames,
+    completion_of,
+    decode_answer,
+    require_unreserved,
+    schema_in_prompt,
+    tool_call,
+)
+from assay.backends.models.prices import TokenCounts, need_prices
 from assay.backends.models.provider_client import ProviderClient, ProviderResponse
 from assay.backends.models.transport import to_json
-from assay.errors import ForeignFault, ValueFault
-from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message, ToolCall
-from assay.protocol.agents import MAX_TOKENS
-from assay.protocol.json_types import is_object
+from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message
 
 PATH = "/messages"
 REPLY = "reply"  # the tool that takes a structured answer
@@ -58,8 +61,7 @@ class AnthropicModel:
         )
 
     def encode(self, ask: CompletionRequest, *, structured: bool) -> bytes:
-        if taken := RESERVED & ask.parameters.keys():
-            raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
+        require_unreserved(ask, RESERVED)
         messages = ask.messages
         if ask.schema is not None and not structured:
             messages = schema_in_prompt(messages, ask.schema)
@@ -89,44 +91,30 @@ class AnthropicModel:
         self, ask: CompletionRequest, response: ProviderResponse, *, structured: bool, batch: bool = False
     ) -> Completion:
         provider = self._line.provider
-        try:
-            message = _answer.decode(response.body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
-            raise ForeignFault(
-                f"provider {provider.name!r} answered 200 without a message: {wrong}"
-            ) from None
+        message = decode_answer(provider, response.body, _answer, "a message")
         replies = [
             one for one in message.content if one.type == "tool_use" and one.name == REPLY and structured
         ]
         names = ToolNames(ask.tools)
         calls = tuple(
-            _call(one, at, names)
+            tool_call(one.id, at, one.name, bytes(one.input).decode(), names)
             for at, one in enumerate(message.content, 1)
             if one.type == "tool_use" and one not in replies and ask.tools
         )
         text = bytes(replies[0].input).decode() if replies else "".join(one.text for one in message.content)
-        value, problem = (msgspec.UNSET, None) if ask.schema is None or calls else read_value(text)
-        end = ENDS.get(message.stop_reason or "", message.stop_reason or "unknown")
-        usage = _usage(message.usage)
-        models = (message.model, ask.model) if message.model else (ask.model,)
-        hidden = content_key(provider)
-        return Completion(
-            text=without_key(text, hidden),
-            value=without_key(value, hidden),
-            problem=without_key(problem, hidden),
-            finish_reason="stop" if replies and end == "tool_calls" else without_key(end, hidden),
-            refusal=(without_key(text, hidden) or "it gave no reason") if end == "content_filter" else None,
-            tool_calls=scrub_calls(calls, hidden),
+        end = ENDS.get(message.stop_reason or "", message.stop_reason)
+        return completion_of(
+            ask,
+            response,
+            provider,
+            text=text,
+            calls=calls,
+            finish_reason="stop" if replies and end == "tool_calls" else end,
+            refusal=(text or "it gave no reason") if end == "content_filter" else None,
+            model=message.model,
+            usage=_usage(message.usage),
             structured=structured,
-            model=without_key(message.model, hidden) or ask.model,
-            provider=provider.name,
-            input_tokens=usage.input,
-            output_tokens=usage.output,
-            cache_read_tokens=usage.cached,
-            cache_write_tokens=usage.cache_writes,
-            cost_usd=cost(provider, models, usage, batch=batch),
-            seconds=response.seconds,
-            attempts=response.attempts,
+            batch=batch,
         )
 
 
@@ -167,9 +155,6 @@ class _Answer(msgspec.Struct):
     usage: msgspec.Raw = msgspec.Raw(b"null")
 
 
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
-
-
 class _TokenUsage(msgspec.Struct):
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
@@ -179,18 +164,6 @@ class _TokenUsage(msgspec.Struct):
 
 _answer = msgspec.json.Decoder(_Answer)
 _used = msgspec.json.Decoder(_TokenUsage | None)
-
-
-def _call(block: _Block, index: int, names: ToolNames) -> ToolCall:
-    value, problem = read_value(bytes(block.input).decode())
-    if problem is None and not is_object(value):
-        problem = "is not an object"
-    return ToolCall(
-        id=block.id or f"call-{index}",
-        tool=names.back.get(block.name, block.name),
-        arguments=value if problem is None else {},
-        problem=problem,
-    )
 
 
 def _usage(raw: msgspec.Raw) -> TokenCounts:

@@ -1,41 +1,26 @@
 """A model behind an endpoint with OpenAI's chat protocol (FEP 2.3.6, `llm_judge`)."""
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Annotated, Any, cast
 
 import msgspec
 
-from assay.backends.models.json_reply import read_value
-from assay.backends.models.key_scrubbing import content_key, without_key
-from assay.backends.models.prices import TokenCounts, cost, need_prices
+from assay.backends.models.completions import (
+    Tokens,
+    ToolNames,
+    completion_of,
+    decode_answer,
+    require_unreserved,
+    schema_in_prompt,
+    tool_call,
+)
+from assay.backends.models.prices import TokenCounts, need_prices
 from assay.backends.models.provider_client import ProviderClient, ProviderResponse
 from assay.backends.models.provider_faults import Rejected
 from assay.backends.models.transport import to_json
-from assay.errors import ForeignFault, ValueFault
-from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message, ToolCall
-from assay.protocol.agents import MAX_TOKENS, ToolSpec
-from assay.protocol.json_types import is_object
-
-# Tools in OpenAI's protocol: definitions, calls and answers.
-
-LONGEST = 64  # characters of a function's name
-
-
-class ToolNames:
-    """Maps tool ids to function names and back: `shop:orders` is `shop_orders`, unless another tool has that name."""
-
-    def __init__(self, tools: Iterable[ToolSpec]) -> None:
-        self.of: dict[str, str] = {}
-        self.back: dict[str, str] = {}
-        for tool in tools:
-            name = plain = re.sub(r"[^a-zA-Z0-9_-]", "_", tool.id)[:LONGEST]
-            count = 1
-            while name in self.back:
-                count += 1
-                name = f"{plain[: LONGEST - 4]}_{count}"
-            self.of[tool.id], self.back[name] = name, tool.id
+from assay.ports import Completion, CompletionRequest, Message, ToolCall
+from assay.protocol.agents import ToolSpec
 
 
 class _Function(msgspec.Struct):
@@ -83,30 +68,15 @@ def tool_messages(message: Message, names: ToolNames) -> dict[str, Any]:
 
 
 def calls_of(calls: list[RawToolCall], names: ToolNames) -> tuple[ToolCall, ...]:
-    """The requested tool calls. An unknown name stays as it is; the call will be refused."""
-    return tuple(_call(call, at, names) for at, call in enumerate(calls, 1))
-
-
-def _call(call: RawToolCall, index: int, names: ToolNames) -> ToolCall:
-    arguments = call.function.arguments
-    value, problem = (
-        (arguments or {}, None) if not isinstance(arguments, str) else read_value(arguments or "{}")
-    )
-    if problem is None and not is_object(value):
-        problem = "is not an object"
-    return ToolCall(
-        id=call.id or f"call-{index}",
-        tool=names.back.get(call.function.name, call.function.name),
-        arguments=value if problem is None else {},
-        problem=problem,
+    """The requested tool calls."""
+    return tuple(
+        tool_call(call.id, at, call.function.name, call.function.arguments, names)
+        for at, call in enumerate(calls, 1)
     )
 
 
 PATH = "/chat/completions"
 REMEMBERED = 1000  # refusals; names and schemas may come from a request
-IN_PROMPT = (
-    "Answer with exactly one JSON value that fits this JSON Schema, and with nothing before or after it:\n"
-)
 
 
 class OpenAICompatibleModel:
@@ -144,15 +114,29 @@ class OpenAICompatibleModel:
         again = await self._line.post(
             PATH, self.encode(request, structured=False), timeout=timeout - refusal.seconds
         )
-        return self.read(request, again, earlier=refusal)
+        seconds, attempts = again.seconds + refusal.seconds, again.attempts + refusal.attempts
+        return self.read(request, ProviderResponse(again.body, seconds, attempts))
 
     async def close(self) -> None:
         await self._line.close()
 
     def encode(self, ask: CompletionRequest, *, structured: bool) -> bytes:
-        if taken := RESERVED_PARAMETERS & ask.parameters.keys():
-            raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
-        return request_body(ask, structured=structured)
+        """The body of the request, with the schema as `response_format` or in the prompt."""
+        require_unreserved(ask)
+        messages = ask.messages
+        body: dict[str, Any] = {"model": ask.model, **ask.parameters}
+        if ask.schema is not None and structured:
+            reply = {"name": "reply", "schema": ask.schema, "strict": is_strict(ask.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": reply}
+        elif ask.schema is not None:
+            messages = schema_in_prompt(messages, ask.schema)
+        if ask.tools:
+            names = ToolNames(ask.tools)
+            body["tools"] = tool_definitions(ask.tools, names)
+            body["messages"] = [tool_messages(message, names) for message in messages]
+        else:
+            body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
+        return to_json(body)
 
     def structures(self, ask: CompletionRequest) -> bool:
         if ask.schema is None or not self._line.provider.structured:
@@ -166,62 +150,23 @@ class OpenAICompatibleModel:
         *,
         structured: bool = False,
         batch: bool = False,
-        earlier: Rejected | None = None,
     ) -> Completion:
         provider = self._line.provider
-        try:
-            completion = _completion.decode(response.body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
-            raise ForeignFault(
-                f"provider {provider.name!r} answered 200 without a chat completion: {wrong}"
-            ) from None
+        completion = decode_answer(provider, response.body, _completion, "a chat completion")
         choice = completion.choices[0]
-        text = _text(choice.message.content)
-        calls = calls_of(choice.message.tool_calls or [], ToolNames(ask.tools)) if ask.tools else ()
-        plain = ask.schema is None or bool(calls)
-        value, problem = (msgspec.UNSET, None) if plain else read_value(text)
-        usage = _usage(completion.usage)
-        hidden = content_key(provider)  # taken out of what was parsed: a reply is shown and kept
-        return Completion(
-            text=without_key(text, hidden),
-            value=without_key(value, hidden),
-            problem=without_key(problem, hidden),
-            finish_reason=without_key(choice.finish_reason, hidden) or "unknown",
-            refusal=without_key(choice.message.refusal, hidden) or None,
-            tool_calls=scrub_calls(calls, hidden),
+        return completion_of(
+            ask,
+            response,
+            provider,
+            text=_text(choice.message.content),
+            calls=calls_of(choice.message.tool_calls or [], ToolNames(ask.tools)) if ask.tools else (),
+            finish_reason=choice.finish_reason,
+            refusal=choice.message.refusal,
+            model=completion.model,
+            usage=_usage(completion.usage),
             structured=structured,
-            model=without_key(completion.model, hidden) or ask.model,
-            provider=provider.name,
-            input_tokens=usage.input,
-            output_tokens=usage.output,
-            cache_read_tokens=usage.cached,
-            cost_usd=cost(
-                provider,
-                (completion.model, ask.model) if completion.model else (ask.model,),
-                usage,
-                batch=batch,
-            ),
-            seconds=response.seconds + (earlier.seconds if earlier else 0.0),
-            attempts=response.attempts + (earlier.attempts if earlier else 0),
+            batch=batch,
         )
-
-
-def request_body(ask: CompletionRequest, *, structured: bool) -> bytes:
-    """The body of the request, with the schema as `response_format` or in the prompt."""
-    messages = ask.messages
-    body: dict[str, Any] = {"model": ask.model, **ask.parameters}
-    if ask.schema is not None and structured:
-        asked = {"name": "reply", "schema": ask.schema, "strict": is_strict(ask.schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": asked}
-    elif ask.schema is not None:
-        messages = schema_in_prompt(messages, ask.schema)
-    if ask.tools:
-        names = ToolNames(ask.tools)
-        body["tools"] = tool_definitions(ask.tools, names)
-        body["messages"] = [tool_messages(message, names) for message in messages]
-    else:
-        body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
-    return to_json(body)
 
 
 def is_strict(schema: object) -> bool:
@@ -240,25 +185,8 @@ def is_strict(schema: object) -> bool:
     return all(map(is_strict, below))
 
 
-def scrub_calls(calls: tuple[ToolCall, ...], key: str) -> tuple[ToolCall, ...]:
-    if not key:
-        return calls
-    return tuple(msgspec.convert(without_key(msgspec.to_builtins(call), key), ToolCall) for call in calls)
-
-
-def schema_in_prompt(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
-    """Put the schema into the system message, before any content of an output."""
-    text = IN_PROMPT + json.dumps(schema)
-    if messages and messages[0].role == "system":
-        return (Message("system", f"{messages[0].content}\n\n{text}"), *messages[1:])
-    return (Message("system", text), *messages)
-
-
 def _memory(ask: CompletionRequest) -> tuple[str, str]:
     return ask.model, json.dumps(ask.schema, sort_keys=True)
-
-
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
 
 
 class _Piece(msgspec.Struct):

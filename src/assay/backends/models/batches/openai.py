@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from assay.backends.models.batches.answer_file import fetched
+from assay.backends.models.completions import decode_answer
 from assay.backends.models.provider_client import ProviderClient, ProviderResponse
-from assay.errors import ForeignFault
 from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState, SubmittedBatch
 
 ENDPOINT = "/v1/chat/completions"
@@ -83,10 +83,7 @@ class OpenAIBatches:
 
 def read_object(line: ProviderClient, response: ProviderResponse, type: type[T]) -> T:
     """An answer about batches; a ForeignFault if it has another form."""
-    try:
-        return msgspec.json.decode(response.body, type=type)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
-        raise ForeignFault(f"provider {line.provider.name!r} answered 200 without a batch: {wrong}") from None
+    return decode_answer(line.provider, response.body, msgspec.json.Decoder(type), "a batch")
 
 
 def _response(data: bytes) -> tuple[str, BatchResponse] | None:

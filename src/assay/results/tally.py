@@ -183,6 +183,24 @@ class Answers:
         self.column.extend(self.ids, self.codes)
         self.ids, self.codes, self.fold_count = [], [], 0
 
+    def apart(self) -> "Answers":
+        """Answers of these checks that are counted later, by `merge`."""
+        answers = Answers(self.labels, [CheckTally() for _ in self.rows], {}, self._spill_file)
+        answers.ranges = self.ranges
+        return answers
+
+    def merge(self, other: "Answers") -> None:
+        """Count the recent cases of other answers of these checks."""
+        self.compiled = self.compiled and other.compiled
+        for row, more in zip(self.rows, other.rows, strict=True):
+            row.add(more)
+        for (label, name), more in other._numbers.items():
+            numbers = numbers_for(self._numbers, label, name, more.limits, self._spill_file)
+            numbers.ids += more.ids
+            numbers.values += more.values
+        self.ids += other.ids
+        self.codes += other.codes
+
     def few_codes(self) -> tuple[int, ...] | None:
         """The sorted codes if there are few cases and none is repeated; else None."""
         few = self._column is None and len(self.ids) <= FEW and self.size <= FEW

@@ -125,6 +125,8 @@ class AgentExecution:
         progress = ProgressLine(quiet=options.json, noun="cases" if options.trials == 1 else "trials")
         try:
             interrupted = asyncio.run(self._conduct(spool, plan, inputs, tally, sinks, progress))
+        except asyncio.CancelledError:  # before the run began, or for the second time
+            raise KeyboardInterrupt from None
         finally:
             progress.clear()
         if interrupted:

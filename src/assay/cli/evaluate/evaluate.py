@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -25,6 +25,7 @@ from assay.cli.evaluate.evaluation import Evaluation
 from assay.cli.evaluate.inputs_outputs import flush_on_error, run_end
 from assay.cli.evaluate.shard import finish_part, shard_part
 from assay.cli.evaluate.table_input import with_commands, with_table
+from assay.concurrency.interrupts import Interrupts
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal
 from assay.errors.exit_codes import ERROR, PASSED
 from assay.fep.outputs.run_result import metadata_of
@@ -65,7 +66,7 @@ def _run(evaluation: Evaluation) -> Refusal | None:
     """Evaluate. Returns why it did not end."""
     agent, tally, sinks = evaluation.agent, evaluation.tally, evaluation.sinks
     try:
-        with _signals_interrupt(), stdout_to_stderr(), flush_on_error(sinks):
+        with _signals_interrupt(evaluation.interrupts), stdout_to_stderr(), flush_on_error(sinks):
             if agent is not None:
                 agent.execute(evaluation.plan, evaluation.inputs, tally, [*sinks, evaluation.failing])
             else:
@@ -198,21 +199,13 @@ def _send(evaluation: Evaluation, outcome: Outcome) -> "Sequence[Delivery]":
 
 
 @contextmanager
-def _signals_interrupt() -> Generator[None]:
-    """
-    SIGTERM acts as Ctrl-C: the results that are done are written first.
-
-    Both raise at once. An event loop would wait for the end of a read from a pipe before it acts on the first Ctrl-C.
-    """
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
+def _signals_interrupt(interrupts: Interrupts) -> Generator[None]:
+    """SIGTERM acts as Ctrl-C: the results that are done are written first."""
     before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM)}
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # or the caller ignores it
         before[signal.SIGINT] = signal.default_int_handler
     for number in before:
-        signal.signal(number, stop)
+        signal.signal(number, interrupts.on_signal)
     try:
         yield
     finally:

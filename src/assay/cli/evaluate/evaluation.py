@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry, function_checks
-from assay.checks.runner import ResultOptions
+from assay.checks.runner import ResultOptions, call
 from assay.cli.console.batches import WINDOW as BATCH_WINDOW
 from assay.cli.console.batches import batch_options, first_signal_cancels
 from assay.cli.console.check_modules import note_unused
@@ -22,6 +22,7 @@ from assay.cli.evaluate.table_input import require_expected
 from assay.cli.evaluate.until_options import validate_until
 from assay.cli.render.repeats import validate_ks
 from assay.concurrency.garbage import gc_rare
+from assay.concurrency.interrupts import Interrupts
 from assay.errors import InvalidRequest, RunTimeout, UsageError
 from assay.fep.execution.execute import WINDOW, Execution, ExecutionOptions
 from assay.fep.outputs.failing_cases import FailingCases
@@ -64,6 +65,7 @@ class Evaluation:
     def __init__(self, options: EvaluateOptions, resources: ExitStack, counters: Sequence[Sink] = ()) -> None:
         """`counters` receive every result, beside the files and the store."""
         self.options, self.settings = options, load(concurrency=options.concurrency)
+        self.interrupts = Interrupts(foreign=[call.__code__])
         _validate(options)
         self.targets, self._counters = _targets(options), counters
         bars = read_bars(options.bars, options.by)
@@ -182,6 +184,7 @@ class Evaluation:
                 window=BATCH_WINDOW if self._batch else WINDOW,
                 deferred=any(isinstance(sink, CaseSink) for sink in self.sinks),
             ),
+            self.interrupts,
         )
         write, flushed = self._writer(), time.monotonic()
         for at, case in enumerate(execution.score_in_place()):
@@ -213,7 +216,8 @@ class Evaluation:
             """Write results even while every check waits."""
             while True:
                 await asyncio.sleep(0.1)
-                flush(self.sinks)
+                with self.interrupts:
+                    flush(self.sinks)
                 self._show_progress()
 
         ticker = asyncio.create_task(flush_often())

@@ -290,9 +290,10 @@ class JobScheduler:
                 worker.send(part)
                 return
             self._order.popleft()
-            self._copy(worker.files[part.file], result.size)
-            self._tally.add(result.tally)
-            self._evaluation.failing.add(result.failing, complete=result.all_failing)
+            with self._evaluation.interrupts:
+                self._copy(worker.files[part.file], result.size)
+                self._tally.add(result.tally)
+                self._evaluation.failing.add(result.failing, complete=result.all_failing)
             self._report(result)
             self._line += result.lines
             worker.free.append(part.file)

@@ -8,12 +8,14 @@ of a request at once.
 
 import math
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from assay.checks.missing_parts import MISSING, without_missing
+from assay.concurrency.interrupts import Interrupts
 from assay.errors import BudgetExceeded
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.scorer import OpenCase, ScoredCase, Scorer
@@ -24,6 +26,7 @@ from assay.runs.run_options import CostBudget
 WINDOW = 1_024  # open cases behind a slow one
 CONCURRENCY = 16
 FOLD = 4_096  # cases between two folds of the tally
+CountAnswers = Callable[[], None]
 
 
 class ExecutionOptions(NamedTuple):
@@ -46,7 +49,8 @@ class Execution:
     """
     The cases of one run, in order. `stopped`: the cases that follow are skipped.
 
-    `score_in_place` scores the cases before the first one that needs an event loop. `stream` scores the others.
+    `score_in_place` scores the cases before the first one that needs an event loop. `stream` scores the others. What the
+    caller does with a case that they yield is in one section of `interrupts` with its scoring and counting.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class Execution:
         contexts: Iterable[Context] | AsyncIterator[Context],
         tally: Tally,
         options: ExecutionOptions,
+        interrupts: Interrupts | None = None,
     ) -> None:
         self.plan, self.tally, self.options = plan, tally, options
+        self.interrupts = interrupts or Interrupts()
         self.contexts = contexts if isinstance(contexts, AsyncIterator) else iter(contexts)
         self.cost_budget = CostBudget(options.max_cost, tally.spending.known_cost_usd)
         self.stopped = self.is_complete = False
@@ -77,11 +83,28 @@ class Execution:
 
         Raises InvalidRequest if the case cannot be planned, BudgetExceeded if the cost limit is reached.
         """
+        scorer = self._scorer_of(context)
+        return self._begin(context, scorer, self._answers.get(scorer) or self._answers_of(scorer))
+
+    def begin_behind(self, context: Context) -> tuple[ScoredCase | OpenCase, CountAnswers | None]:
+        """The same for a case behind an open one. A ScoredCase comes with what counts its answers at its turn."""
+        scorer = self._scorer_of(context)
+        answers = self._answers.get(scorer) or self._answers_of(scorer)
+        apart = answers.apart()
+        case = self._begin(context, scorer, apart)
+        if isinstance(case, OpenCase):
+            case.answers = answers
+            return case, None
+        return case, partial(answers.merge, apart)
+
+    def _scorer_of(self, context: Context) -> Scorer:
         scorer = self._shared
         if scorer is None or context.checks is not None:
             scorer = self.plan.scorer_for(self._number, context)
             self._number += 1
-        answers = self._answers.get(scorer) or self._answers_of(scorer)
+        return scorer
+
+    def _begin(self, context: Context, scorer: Scorer, answers: Answers) -> ScoredCase | OpenCase:
         metadata = context.document["output"].get("metadata")
         interpreted = metadata is not None and MISSING in metadata
         if interpreted:
@@ -118,18 +141,24 @@ class Execution:
         """
         assert isinstance(self.contexts, Iterator)
         begin, count, now, until = self.begin, self.tally.count_case, time.monotonic, self._until
-        has_end = until < math.inf
-        for at, context in enumerate(self.contexts, 1):
-            if has_end and now() > until:
-                self.stopped = True
-            if at % FOLD == 0:
-                self.tally.fold()
-            case = begin(context)
-            if isinstance(case, OpenCase):
-                self.open_case = case
-                return
-            count(case.status, case.spending)
-            yield case
+        interrupts, has_end = self.interrupts, until < math.inf
+        try:
+            for at, context in enumerate(self.contexts, 1):
+                interrupts.held = True
+                if has_end and now() > until:
+                    self.stopped = True
+                if at % FOLD == 0:
+                    self.tally.fold()
+                case = begin(context)
+                if isinstance(case, OpenCase):
+                    self.open_case = case
+                    interrupts.release()
+                    return
+                count(case.status, case.spending)
+                yield case
+                interrupts.release()
+        finally:
+            interrupts.held = False
         self.is_complete = True
 
     def budget_exceeded(self) -> BudgetExceeded:

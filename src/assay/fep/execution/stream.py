@@ -8,12 +8,13 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from assay.errors import BudgetExceeded, Refusal
-from assay.fep.execution.execute import FOLD, Execution
+from assay.fep.execution.execute import FOLD, CountAnswers, Execution
 from assay.fep.execution.scheduler import CheckScheduler
 from assay.fep.planning.scorer import OpenCase, ScoredCase
+from assay.inputs.context import Context
 
 WINDOW_BYTES = 64 * 1024 * 1024
 YIELD_EVERY, YIELD_SECONDS = 64, 0.02  # cases, or seconds, between two yields to the event loop
@@ -28,13 +29,22 @@ async def stream(execution: Execution) -> AsyncGenerator[ScoredCase, None]:
         window.close()
 
 
+class _BegunCase(NamedTuple):
+    """A case, the size of its context, and what counts its answers if they are not counted yet."""
+
+    case: OpenCase | ScoredCase
+    size: int
+    count_answers: CountAnswers | None = None
+
+
 class _CaseWindow:
     """The open cases of one run, in order."""
 
     def __init__(self, execution: Execution) -> None:
         self._execution, self._count = execution, execution.tally.count_case
+        self._interrupts = execution.interrupts
         self._scheduler = CheckScheduler(execution)
-        self._window: deque[tuple[OpenCase | ScoredCase, int]] = deque()
+        self._window: deque[_BegunCase] = deque()
         self._window_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         if (seconds := execution.remaining_seconds) < math.inf:
@@ -44,6 +54,7 @@ class _CaseWindow:
         if self._timer is not None:
             self._timer.cancel()
         self._scheduler.close()
+        self._interrupts.held = False
 
     async def cases(self) -> AsyncIterator[ScoredCase]:
         """
@@ -53,24 +64,28 @@ class _CaseWindow:
         number = 0
         until = time.monotonic() + YIELD_SECONDS
         accepted = UntilRefused(self._begun())
-        async for case, size in accepted:
+        async for begun in accepted:
+            case = begun.case
             self._schedule(case)
             number += 1
             if number % FOLD == 0:
                 self._execution.tally.fold()
-            if number % YIELD_EVERY == 0 or time.monotonic() > until:
-                await self._yield_to_loop(asyncio.sleep(0))
-                until = time.monotonic() + YIELD_SECONDS
             if not self._window and isinstance(case, ScoredCase):  # no open case before it
                 self._count(case.status, case.spending)
                 yield case
-                continue
-            self._window.append((case, size))
-            self._window_bytes += size
-            while not self._first_done and (self._scheduler.busy or self._is_full):
-                await self._yield_to_loop(self._scheduler.progress())
-            for scored in self._completed_cases():
-                yield scored
+                self._interrupts.release()
+            else:
+                self._window.append(begun)
+                self._window_bytes += begun.size
+                self._interrupts.release()
+                while not self._first_done and (self._scheduler.busy or self._is_full):
+                    await self._yield_to_loop(self._scheduler.progress())
+                for scored in self._completed_cases():
+                    yield scored
+            if number % YIELD_EVERY == 0 or time.monotonic() > until:
+                await self._yield_to_loop(asyncio.sleep(0))
+                until = time.monotonic() + YIELD_SECONDS
+        self._interrupts.release()
         async for scored in self._drain():
             yield scored
         try:
@@ -78,17 +93,24 @@ class _CaseWindow:
         except BudgetExceeded:
             raise self._execution.budget_exceeded() from None  # with the cost of the cases that were in flight
 
-    async def _begun(self) -> AsyncIterator[tuple[OpenCase | ScoredCase, int]]:
-        """Begin each case. Yields it with the size of its context."""
+    async def _begun(self) -> AsyncIterator[_BegunCase]:
+        """Begin each case. Yields it in a section that `cases` ends."""
         execution = self._execution
         if (left := execution.open_case) is not None:
-            yield left, len(left.context.line)
+            yield _BegunCase(left, len(left.context.line))
         if isinstance(execution.contexts, AsyncIterator):
             async for context in execution.contexts:
-                yield execution.begin(context), len(context.line)
+                yield self._begin(context)
         else:
             for context in execution.contexts:
-                yield execution.begin(context), len(context.line)
+                yield self._begin(context)
+
+    def _begin(self, context: Context) -> _BegunCase:
+        self._interrupts.held = True
+        if not self._window:
+            return _BegunCase(self._execution.begin(context), len(context.line))
+        case, count_answers = self._execution.begin_behind(context)
+        return _BegunCase(case, len(context.line), count_answers)
 
     def _schedule(self, case: OpenCase | ScoredCase) -> None:
         if self._execution.stopped:
@@ -110,19 +132,23 @@ class _CaseWindow:
 
     @property
     def _first_done(self) -> bool:
-        head, _ = self._window[0]
+        head = self._window[0].case
         return isinstance(head, ScoredCase) or head.remaining == 0
 
     def _completed_cases(self) -> Iterator[ScoredCase]:
         while self._window and self._first_done:
-            head, size = self._window.popleft()
+            head, size, count_answers = self._window.popleft()
             self._window_bytes -= size
+            self._interrupts.held = True
             if isinstance(head, OpenCase):
                 if head.is_skipped and not self._execution.options.skip_rest:
                     raise self._execution.budget_exceeded()
                 head = head.result()
+            if count_answers is not None:
+                count_answers()
             self._count(head.status, head.spending)
             yield head
+            self._interrupts.release()
 
     async def _yield_to_loop(self, awaitable: Awaitable[None]) -> None:
         try:

@@ -230,7 +230,7 @@ KINDS = {
     "adversarial": (evaluate_mode, "adversarial", SCORES),
     "regression": (evaluate_regression, "regression", {"a": 1.0, "b": 0.0, "c": 1.0}),
     "live-shadow": (evaluate_live, "live-shadow", {"a": 1.0, "b": 0.0, "d": 0.5}),
-    "eval out of time": (run_out_of_time, 80, ("failed", "run_timeout")),
+    "eval out of time": (run_out_of_time, 40, ("failed", "run_timeout")),
     "replay": (fork_eval, None, ({"a": 1.0, "b": 0.0, "c": 1.0},) * 2),
     "workflow": (run_workflow, "conformance-multi-node", ("completed", 3)),
     "workflow with a child": (run_workflow, "conformance-multi-agent-handoff", ("completed", 4)),

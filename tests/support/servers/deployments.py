@@ -170,12 +170,15 @@ def deployed(zygote, folder, name):
         if form == "workers":
             environ["ASSAY_ENGINE"] = "workers"
         options = ("--processes", "2") if form == "two" else ()
-        group = stack.enter_context(serve_group(zygote, folder, *options, **environ))
+        python = zygote.bin / "python"  # processes for checks are forked: their own start is shown elsewhere
+        group = stack.enter_context(serve_group(zygote, folder, *options, python=python, **environ))
         whole = {**os.environ, "PYTHONUNBUFFERED": "1", **environ}
         workers = []
         for _ in range(2 if form == "workers" else 0):
             workers.append(
-                zygote.start("worker", "--log-level", "info", folder=folder, pipe=True, environ=whole)
+                zygote.start(
+                    "worker", "--log-level", "info", folder=folder, pipe=True, environ=whole, python=python
+                )
             )
             stack.callback(workers[-1].close)
         for worker in workers:

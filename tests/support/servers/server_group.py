@@ -84,12 +84,12 @@ class ServerGroup:
 
 
 @contextlib.contextmanager
-def serve_group(zygote, folder, *options, verify=True, **environ) -> Generator[ServerGroup]:
-    """A group with the check `rest`. `environ`: variables of the environment."""
+def serve_group(zygote, folder, *options, verify=True, python=None, **environ) -> Generator[ServerGroup]:
+    """A group with the check `rest`. `python`: what it starts its processes for checks with. `environ`: variables of the environment."""
     (folder / "sleeper.py").write_text(SLEEPER)
     whole = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(folder), **environ}
     process = zygote.start(
-        "serve", "--port", "0", "--check-module", "sleeper:Rest", *options, folder=folder, pipe=True, environ=whole
+        "serve", "--port", "0", "--check-module", "sleeper:Rest", *options, folder=folder, pipe=True, environ=whole, python=python
     )  # fmt: skip
     try:
         group = ServerGroup(process, folder, verify)

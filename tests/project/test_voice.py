@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-TOGETHER = pytest.mark.together("refusals")  # in one process, which reads the source once
+from support.source_code import TOGETHER, modules
+
 ROOT = Path(__file__).parents[2]
 EMPTY = re.compile(
     r"\b(cannot|can't|illegal|unable|failed to|please|oops|sorry)\b|\binvalid\b(?! character)", re.IGNORECASE
@@ -50,10 +51,10 @@ def texts():
 
 
 def _texts():
-    for file in sorted((ROOT / "src/assay").rglob("*.py")):
-        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
-            name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
-            if isinstance(call, ast.Call) and name in ("UsageError", "Problem"):
+    for file, module in modules().items():
+        for call in module.nodes(ast.Call):
+            name = getattr(call.func, "id", "")
+            if name in ("UsageError", "Problem"):
                 message = call.args[0 if name == "UsageError" else -1]
                 parts = [part for part in ast.walk(message) if isinstance(part, ast.Constant)]
                 text = " ".join(part.value for part in parts if isinstance(part.value, str))

@@ -6,12 +6,14 @@ what was done is kept. No traceback, ever.
 something not measured.
 """
 
+import fcntl
 import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -650,9 +652,17 @@ def test_a_module_of_checks_that_cannot_be_used_is_refused(run_each):
 # the world around it
 
 
+def unread_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def is_asleep(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["quick", "waiting", "slow"])
-def test_an_interrupted_evaluation_keeps_its_results(tmp_path, kind, sign):
+def test_an_interrupted_evaluation_keeps_its_results(zygote, tmp_path, kind, sign):
     """
     `quick` and `waiting` read from a pipe that stays open until the command has ended, the latter on an event loop.
     `slow` waits for a check.
@@ -660,26 +670,20 @@ def test_an_interrupted_evaluation_keeps_its_results(tmp_path, kind, sign):
     slow = [check("mine", how="sleeps", text="$.output.value")]
     write(tmp_path, checks_json=[MATCH] if kind == "quick" else slow)
     more = [] if kind == "quick" else ["--check-module", "support.checks.bad_checks:Sync"]
-    with subprocess.Popen(
-        [*EVALUATE, "--contexts", "-", *CONTEXTS[2:], *more],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    ) as process:
-        assert process.stdin is not None
-        process.stdin.write(GOOD * 5000 + (BAD if kind == "slow" else b""))
-        process.stdin.flush()
+    reading, writing = os.pipe()
+    arguments = ["--contexts", "-", *CONTEXTS[2:], *more]
+    process = zygote.start("evaluate", *arguments, folder=tmp_path, stdin=reading)
+    with os.fdopen(reading), os.fdopen(writing, "wb") as lines:
+        lines.write(GOOD * 1500 + (BAD if kind == "slow" else b""))
+        lines.flush()
         if kind == "slow":
-            process.stdin.close()
-            process.stdin = None
+            lines.close()
         results = tmp_path / "out.jsonl"
         wait_until(lambda: results.exists() and results.stat().st_size)
+        wait_until(lambda: unread_bytes(reading) == 0 and is_asleep(process.pid))
         process.send_signal(sign)
         process.wait(PATIENCE)
-        out, err = process.communicate()
-    ended = CommandResult(process.returncode, out.decode(), err.decode())
+    ended = CommandResult(process.returncode, *process.communicate())
     assert ended.code == 1
     assert ended.err.startswith("assay: interrupted after ")
     assert ended.err.endswith("; the others were not measured\n")

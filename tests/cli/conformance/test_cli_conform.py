@@ -17,7 +17,7 @@ from support.servers.grpc_client import RestAndGrpcServer
 from support.servers.rest_client import Server, sqlite
 
 FAST = ["--rate", "10000"]
-FAULT = next(one for one in FEP_FAULTS if one.name == "the run counts a case too many")
+FAULT = next(one for one in FEP_FAULTS if one.name == "a read has another summary")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def done(tmp_path_factory, zygote):
         (folder / "a.key").write_text(server.key() + "\n", "utf-8")
         (folder / "b.key").write_text(server.key(tenant="other"), "utf-8")
         keys = ["--key", "@a.key", "--other-key", "@b.key", *FAST]
-        two = ["--only", "fep.law.run-counts", "--only", "fep.rest.foreign-is-unknown"]
+        two = ["--only", "fep.rest.reads-back", "--only", "fep.rest.foreign-is-unknown"]
         files = ["--markdown", "report.md", "--junit", "report.xml"]
         rows = {
             "passed": [server.url, *keys, *two, "-v"],
@@ -113,10 +113,10 @@ def test_the_exit_code(done, row, code):
 
 
 LINES = {
-    "passed": "passed: fep.law.run-counts (FEP 0.0.1 §4.2)",
-    "failed": "failed: fep.law.run-counts (FEP 0.0.1 §4.2): summary.total_test_cases: expected",
+    "passed": "passed: fep.rest.reads-back (FEP 0.0.1 §5.1 getEvaluation)",
+    "failed": "failed: fep.rest.reads-back (FEP 0.0.1 §5.1 getEvaluation): GET /v1/evaluations/",
     "missing key": "could not be tried: fep.rest.foreign-is-unknown (FEP 0.0.1 §6.4): it needs the key of another tenant: --other-key",
-    "wrong key": "could not be tried: 2 checks, fep.law.run-counts to fep.rest.foreign-is-unknown: POST /v1/evaluate: the key is refused",
+    "wrong key": "could not be tried: 2 checks, fep.rest.reads-back to fep.rest.foreign-is-unknown: POST /v1/evaluate: the key is refused",
     "grpc": "passed: fep.grpc.own-ids (FEP 0.0.1 §4.2)",
     "rest and grpc": "3 passed",
     "without grpc": "could not be tried: fep.grpc.own-ids (FEP 0.0.1 §4.2): it needs the address of gRPC: --grpc",
@@ -134,7 +134,7 @@ def test_a_line_says_what_came(done, row, line):
 
 
 REFUSALS = {
-    "failed": "`assay conform --explain fep.law.run-counts` prints the rule, what is sent and what must come",
+    "failed": "`assay conform --explain fep.rest.reads-back` prints the rule, what is sent and what must come",
     "nobody": "refused",
     "explain nothing": "--explain vibes: there is no such check; `assay conform --list` lists them",
     "only nothing": "--only vibes: there is no such check; `assay conform --list` lists them",
@@ -160,7 +160,7 @@ def test_json_has_every_check_and_the_counts(done):
     assert document["exit_code"] == 3
     assert document["counts"] == {"passed": 1, "failed": 1, "not_offered": 0, "not_tried": 0}
     assert [(one["name"], one["result"]) for one in document["checks"]] == [
-        ("fep.law.run-counts", "failed"),
+        ("fep.rest.reads-back", "failed"),
         ("fep.rest.foreign-is-unknown", "passed"),
     ]
     assert all(0 < one["seconds"] < 60 for one in document["checks"])
@@ -169,7 +169,7 @@ def test_json_has_every_check_and_the_counts(done):
 
 def test_markdown_lists_what_failed_first(done):
     text = (done[1] / "report.md").read_text("utf-8")
-    assert text.index("## Failed (1)") < text.index("fep.law.run") < text.index("## Passed (1)")
+    assert text.index("## Failed (1)") < text.index("fep.rest.reads-back") < text.index("## Passed (1)")
 
 
 @pytest.mark.parametrize(("file", "failures", "errors"), [("report.xml", 1, 0), ("nobody.xml", 0, 1)])

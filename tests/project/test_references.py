@@ -94,10 +94,14 @@ def files_named(page):
 FOLDERS_OF_CODE = {path.name for root in (ROOT, CODE) for path in root.iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_every_file_that_a_page_names_exists(page):
-    places = (ROOT, CODE, page.parent)
-    assert [name for name in files_named(page) if not any((place / name).exists() for place in places)] == []
+def test_every_file_that_a_page_names_exists():
+    lost = [
+        f"{page_name(page)}: {name}"
+        for page in PAGES
+        for name in files_named(page)
+        if not any((place / name).exists() for place in (ROOT, CODE, page.parent))
+    ]
+    assert lost == []
 
 
 def test_contributing_names_what_each_file_defines():

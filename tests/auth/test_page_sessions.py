@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.auth import keys, page_sessions
+from assay.auth import keys, one_time_code, page_sessions
 from assay.auth.authenticator import Authenticator
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Unauthenticated
@@ -27,8 +27,8 @@ class SettableClock:
 
 def opened(store, **more):
     async def work():
-        code = await page_sessions.create_code(store, PRINCIPAL, NOW, **more)
-        return await page_sessions.exchange(store, code.reveal(), NOW)
+        code = await one_time_code.create_code(store, PRINCIPAL, NOW, **more)
+        return await one_time_code.exchange(store, code.reveal(), NOW)
 
     return asyncio.run(work())
 
@@ -37,8 +37,8 @@ def test_a_code_works_once_even_for_concurrent_callers():
     store = MemoryStore()
 
     async def work():
-        code = (await page_sessions.create_code(store, PRINCIPAL, NOW)).reveal()
-        many = [page_sessions.exchange(store, code, NOW) for _ in range(20)]
+        code = (await one_time_code.create_code(store, PRINCIPAL, NOW)).reveal()
+        many = [one_time_code.exchange(store, code, NOW) for _ in range(20)]
         return await asyncio.gather(*many, return_exceptions=True)
 
     answers = asyncio.run(work())
@@ -47,24 +47,24 @@ def test_a_code_works_once_even_for_concurrent_callers():
     assert {one.code for one in refused} == {"code_refused"}
 
 
-@pytest.mark.parametrize("after", [page_sessions.CODE_LIFE, timedelta(days=1)])
+@pytest.mark.parametrize("after", [one_time_code.CODE_LIFE, timedelta(days=1)])
 def test_a_code_is_refused_after_its_time(after):
     store = MemoryStore()
 
     async def work():
-        code = (await page_sessions.create_code(store, PRINCIPAL, NOW)).reveal()
-        await page_sessions.exchange(store, code, NOW + after)
+        code = (await one_time_code.create_code(store, PRINCIPAL, NOW)).reveal()
+        await one_time_code.exchange(store, code, NOW + after)
 
     with pytest.raises(Unauthenticated, match="one-time code"):
         asyncio.run(work())
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", page_sessions.CODE_PREFIX, page_sessions.PREFIX + "x" * 43, "\udcff", "a" * 10_000]
+    "text", ["", "x", one_time_code.CODE_PREFIX, page_sessions.PREFIX + "x" * 43, "\udcff", "a" * 10_000]
 )
 def test_an_invalid_code_is_refused(text):
     with pytest.raises(Unauthenticated, match="one-time code"):
-        asyncio.run(page_sessions.exchange(MemoryStore(), text, NOW))
+        asyncio.run(one_time_code.exchange(MemoryStore(), text, NOW))
 
 
 def test_a_session_acts_for_its_opener_until_it_expires_or_ends():
@@ -87,8 +87,8 @@ def test_a_session_ends_with_the_key_that_opened_it():
 
     async def work():
         key, _ = await keys.create(store, tenant="acme", now=NOW)
-        code = await page_sessions.create_code(store, PRINCIPAL, NOW, key=key.id)
-        text = (await page_sessions.exchange(store, code.reveal(), NOW)).text.reveal()
+        code = await one_time_code.create_code(store, PRINCIPAL, NOW, key=key.id)
+        text = (await one_time_code.exchange(store, code.reveal(), NOW)).text.reveal()
         gate = Authenticator(store, clock=gate_clock, seconds=0)
         await gate.authenticate(text)
         await keys.revoke(store, key.id, now=NOW)
@@ -104,8 +104,8 @@ def test_the_store_has_neither_code_nor_key_in_clear():
     text = opened(store).text.reveal()
 
     async def work():
-        code = (await page_sessions.create_code(store, PRINCIPAL, NOW)).reveal()
-        codes = await store.documents("", page_sessions.CODE)
+        code = (await one_time_code.create_code(store, PRINCIPAL, NOW)).reveal()
+        codes = await store.documents("", one_time_code.CODE)
         return code, [*codes, *await store.documents("", page_sessions.SESSION)]
 
     code, documents = asyncio.run(work())

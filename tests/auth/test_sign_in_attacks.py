@@ -92,7 +92,7 @@ def test_no_session_begins_before_the_sign_in_and_each_gets_a_new_key(sign_in_ho
     for _ in range(2):
         _, params = fragment_of(walk(browser, provider))
         assert {one.key for one in sessions(sign_in_host)} - before == {
-            page_sessions._digest(key) for key in made
+            page_sessions.digest_of(key) for key in made
         }
         made.append(exchange(browser, params["code"][0]).json()["key"])
     assert len({*made, "assay_session_" + "z" * 43}) == 3

@@ -4,7 +4,7 @@ import asyncio
 
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict
-from assay.runs.fleet import WorkerRegistry
+from assay.runs.work_queue import WorkerRegistry
 
 LEASE = 10.0
 

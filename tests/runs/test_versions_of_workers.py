@@ -9,8 +9,8 @@ from assay.backends.stores.open import open_store
 from assay.errors import Unavailable
 from assay.ports import RunUpdate, Transaction
 from assay.ports.kinds import REQUIRED_VERSION
-from assay.runs import fleet
-from assay.runs.fleet import DelegatingExecutor, WorkerRegistry
+from assay.runs import work_queue
+from assay.runs.work_queue import DelegatingExecutor, WorkerRegistry
 from assay.version import __version__, is_older
 from support.waiting import PATIENCE, heartbeat
 from support.workers.runs import Logged
@@ -84,7 +84,7 @@ def test_a_run_of_a_newer_version_is_left_and_one_of_this_version_is_executed(ru
     ],
 )
 def test_a_waiting_client_reads_that_no_worker_can_execute_its_run(run_in_store, monkeypatch, version, words):
-    monkeypatch.setattr(fleet, "PATIENCE", 0.05)
+    monkeypatch.setattr(work_queue, "PATIENCE", 0.05)
 
     async def test(store):
         if version is not None:

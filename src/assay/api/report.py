@@ -37,8 +37,8 @@ from assay.runs.copy import carry
 from assay.runs.find_run import find_run
 from assay.runs.run_names import TAG
 from assay.serve.fep.comparison import MAX_RUNS
-from assay.serve.overview.report_data import Report, ReportOptions, read_report
-from assay.serve.overview.report_documents import COPY, html, markdown, report_template, title_of
+from assay.serve.overview.report import Report, ReportOptions, read_report
+from assay.serve.overview.report_file import COPY, html, markdown, report_template, title_of
 
 MAX_CASES = 20_000  # of a run in a report
 

@@ -2,7 +2,7 @@
 The sign-in of the page at an OpenID provider: the authorization code flow of OpenID Connect, with PKCE (RFC 7636).
 
 A sign-in that has begun is stored nowhere on the server. A cookie of the browser has one random secret; the state, the
-nonce and the verifier of the code follow from it. In the end the page gets the one-time code of `page_sessions`.
+nonce and the verifier of the code follow from it. In the end the page gets a one-time code.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
-from assay.auth import page_sessions
+from assay.auth import one_time_code
 from assay.auth.claims import SignInRefused, principal_of
 from assay.auth.keys import is_tenant
 from assay.auth.oidc_settings import OidcSettings
@@ -90,7 +90,7 @@ class SignIn:
             claims = await self._provider.redeem(code, verifier=verifier, nonce=nonce)
         principal = principal_of(claims, self.settings, chosen)
         life = timedelta(hours=self.settings.session_hours)
-        created = await page_sessions.create_code(
+        created = await one_time_code.create_code(
             self._store, principal, self._clock.now(), life=life, browser=browser_of(cookie["secret"])
         )
         return created.reveal()

@@ -31,7 +31,7 @@ from assay.ports.kinds import RunKind
 from assay.promotion.kind import ManagementKind
 from assay.runs.executor import RunExecutor
 from assay.runs.expiry import expire_loop
-from assay.runs.fleet import DelegatingExecutor
+from assay.runs.work_queue import DelegatingExecutor
 from assay.settings import Settings, fixtures_enabled, routes_enabled
 
 if TYPE_CHECKING:

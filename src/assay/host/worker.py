@@ -20,8 +20,8 @@ from assay.host import host, parts
 from assay.ports import RunQuery, Store
 from assay.ports.kinds import RunKind
 from assay.runs.executor import RunExecutor
-from assay.runs.fleet import HEARTBEATS, WorkerRegistry
 from assay.runs.leases import AdoptionPace
+from assay.runs.work_queue import HEARTBEATS, WorkerRegistry
 from assay.settings import Settings
 from assay.version import __version__
 

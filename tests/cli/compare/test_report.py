@@ -13,8 +13,8 @@ import zstandard
 from assay.api.report import ReportRequest
 from assay.cli.compare import report as report_command
 from assay.errors import EnvironmentFailure
-from assay.serve.overview import report_documents
-from assay.serve.overview.report_data import MAX_TEXT, cut_texts
+from assay.serve.overview import report_file
+from assay.serve.overview.report import MAX_TEXT, cut_texts
 from assay.serve.page.built_files import page_folder
 from support.canaries import Canaries
 from support.report_file import report_data, report_text
@@ -103,7 +103,7 @@ def test_markdown_of_a_comparison_has_each_pair_and_each_run(command, stored):
 @pytest.mark.parametrize("name", ["redacted.md", "redacted.html"])
 def test_a_redacted_report_has_no_content(command, stored, name):
     folder, canaries, before, after = stored
-    if name.endswith(".html") and not (page_folder() / report_documents.TEMPLATE).is_file():
+    if name.endswith(".html") and not (page_folder() / report_file.TEMPLATE).is_file():
         pytest.skip("the page is not built: make web")
     _, full = write(command, folder, f"full-{name}", before, after)
     assert canaries.found_in(full) >= {"id 3", "input 3", "expected 3", "output 3", "id of one run"}
@@ -262,7 +262,7 @@ def test_a_limit_keeps_failures_and_counts_the_cases_left_out(command, stored):
 def test_data_cannot_end_its_element_and_long_texts_are_cut(tmp_path):
     texts = cut_texts({"a": ["x" * (MAX_TEXT + 5)], "b": 1, "c": "</script><!--&"})
     assert texts["a"][0].endswith("x… [5 more]")
-    page = report_documents.html(TEMPLATE, texts, "</title>")
+    page = report_file.html(TEMPLATE, texts, "</title>")
     (tmp_path / "r.html").write_bytes(page)
     assert report_data(tmp_path / "r.html") == texts
     assert page.count(b"<") == 2
@@ -271,15 +271,15 @@ def test_data_cannot_end_its_element_and_long_texts_are_cut(tmp_path):
 @pytest.mark.parametrize("text", ["", "a<b", "x" * 300_000])
 def test_data_is_a_frame_of_zstd_also_without_the_library(monkeypatch, text):
     data = json.dumps(text).encode()
-    packed = report_documents.zstd_frame(data)
+    packed = report_file.zstd_frame(data)
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    plain = report_documents.zstd_frame(data)
+    plain = report_file.zstd_frame(data)
     assert [zstandard.ZstdDecompressor().decompress(frame) for frame in (packed, plain)] == [data, data]
 
 
 def test_a_report_is_little_larger_than_its_compressed_input_and_the_program(command, tmp_path):
     """300 conversations of words that do not repeat much."""
-    if not (page_folder() / report_documents.TEMPLATE).is_file():
+    if not (page_folder() / report_file.TEMPLATE).is_file():
         pytest.skip("the page is not built: make web")
     draw = random.Random(1)
     words = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 9))) for _ in range(4_000)]
@@ -289,7 +289,7 @@ def test_a_report_is_little_larger_than_its_compressed_input_and_the_program(com
     save(command, tmp_path, cases)
     done = command("report", "latest", "-o", "r.html", folder=tmp_path)
     assert done.code == 0, done.err
-    program = len(report_documents.report_template())
+    program = len(report_file.report_template())
     contexts = len(gzip.compress((tmp_path / "cases.jsonl").read_bytes(), 9))
     assert (tmp_path / "r.html").stat().st_size <= program + 1.5 * contexts
 
@@ -315,7 +315,7 @@ def test_bad_input_is_refused_with_a_reason(command, stored):
 
 
 def test_without_the_page_the_report_names_the_command_that_builds_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(report_documents, "TEMPLATE", tmp_path / "report.html")
+    monkeypatch.setattr(report_file, "TEMPLATE", tmp_path / "report.html")
     request = ReportRequest(("latest",), "r.html", None, redact=False, limit=10)
     with pytest.raises(EnvironmentFailure, match=r"make web.*Markdown"):
         report_command.main(request)

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from assay.conform.grpc.messages import result_of
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.overview.report_documents import html, report_template
+from assay.serve.overview.report_file import html, report_template
 from assay.stats.number_text import value_text
 from support.page.page_runs import (
     CONTAINS,

@@ -2,7 +2,7 @@
 
 from assay.api.report import ReportRequest, make_report
 from assay.cli.console.console import echo
-from assay.serve.overview.report_data import Report
+from assay.serve.overview.report import Report
 
 
 def main(request: ReportRequest) -> None:

@@ -24,7 +24,7 @@ from assay.extras import missing_packages, require
 from assay.host import host, parts, servers
 from assay.ports.telemetry import telemetry
 from assay.runs.executor import RunExecutor
-from assay.runs.fleet import DelegatingExecutor
+from assay.runs.work_queue import DelegatingExecutor
 from assay.serve.web.tls import Tls
 from assay.serve.web.worker_group import WorkerGroup, WorkerMember
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from assay import settings
-from assay.auth import local_key, page_sessions
+from assay.auth import local_key, one_time_code
 from assay.auth.keys import DEFAULT, is_tenant
 from assay.cli.console.client import HostClient
 from assay.cli.console.console import echo, echo_err
@@ -66,7 +66,7 @@ async def _serve(config: settings.Settings, options: ViewOptions) -> None:
             run = None if options.run is None else await find_run(runtime.store, options.run, tenant=tenant)
             server = servers.http_server(runtime, config, host=binding.host, port=options.port)
             principal = Principal(tenant=tenant, id=local_key.PRINCIPAL.id, scopes=SCOPES)
-            code = await page_sessions.create_code(runtime.store, principal, datetime.now(UTC))
+            code = await one_time_code.create_code(runtime.store, principal, datetime.now(UTC))
             address = page_address(binding.address, run.id if run else None, code.reveal())
             opening = asyncio.create_task(_open_when_ready(server, binding, address, options))
             try:
@@ -114,6 +114,6 @@ def _open_browser(address: str) -> bool:
 
 
 def _print_address(address: str) -> None:
-    minutes = int(page_sessions.CODE_LIFE.total_seconds() // 60)
+    minutes = int(one_time_code.CODE_LIFE.total_seconds() // 60)
     echo_err(f"no browser was found. This address works once, for {minutes} minutes:")
     echo(address, flush=True)

@@ -16,7 +16,7 @@ from assay.extras import require
 from assay.host import parts, servers
 from assay.host.worker import open_worker
 from assay.ports.telemetry import telemetry
-from assay.runs.fleet import KIND, LIMIT, TENANT, records
+from assay.runs.work_queue import KIND, LIMIT, TENANT, records
 
 
 class WorkerOptions(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.auth.page_sessions import CODE_PREFIX
+from assay.auth.one_time_code import CODE_PREFIX
 from assay.serve.page import sign_in_routes
 from assay.serve.page.built_files import show_asset, show_docs, show_page
 from assay.serve.page.session_routes import TYPES, create_code, create_session, end_session, show_identity

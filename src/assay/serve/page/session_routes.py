@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.auth import keys, page_sessions
+from assay.auth import keys, one_time_code, page_sessions
 from assay.errors import InvalidRequest, Problem
 from assay.serve.fep.request_parser import read_json
 from assay.serve.page.sign_in_routes import SignInState, end_at_provider
@@ -76,8 +76,8 @@ async def create_code(call: HttpRequest) -> Response:
         key, life = opener.id, page_sessions.LIFE
         if opener.expires is not None:
             life = min(life, opener.expires - now)
-    code = await page_sessions.create_code(server.store, call.principal, now, key=key, life=life)
-    return answer(SessionCode(code.reveal(), now + page_sessions.CODE_LIFE), 201)
+    code = await one_time_code.create_code(server.store, call.principal, now, key=key, life=life)
+    return answer(SessionCode(code.reveal(), now + one_time_code.CODE_LIFE), 201)
 
 
 async def create_session(call: HttpRequest) -> Response:
@@ -87,7 +87,7 @@ async def create_session(call: HttpRequest) -> Response:
     code = (await read_json(call, _decode, await read_document(call))).code
     state = call.server.resource(SignInState)
     browsers = state.browsers(call)
-    opened = await page_sessions.exchange(
+    opened = await one_time_code.exchange(
         call.server.store, code, call.server.clock.now(), browsers=browsers.keys()
     )
     headers = (state.cookie(browsers[opened.browser], "", 0),) if opened.browser else ()

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from assay.auth import page_sessions
+from assay.auth import one_time_code, page_sessions
 from assay.auth.oidc_settings import OidcGrant, OidcSettings
 from assay.ports import Secret
 from assay.serve.page.sign_in_routes import SignInState
@@ -32,7 +32,7 @@ def sessions(host):
 
 
 def codes(host):
-    return host.do(host.store.documents("", page_sessions.CODE))
+    return host.do(host.store.documents("", one_time_code.CODE))
 
 
 def exchange(client, code):

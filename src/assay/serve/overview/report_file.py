@@ -20,7 +20,7 @@ from assay.protocol.agent_evals import findings_text
 from assay.runs.run_names import name_of, other_tags
 from assay.serve.fep.comparison import ComparedCases
 from assay.serve.overview.case_list import ListedCase
-from assay.serve.overview.report_data import LISTED, Report, ReportRun
+from assay.serve.overview.report import LISTED, Report, ReportRun
 from assay.serve.page.built_files import page_folder
 from assay.stats.number_text import case_value
 from assay.terminal import one_line

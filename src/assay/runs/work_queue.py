@@ -1,4 +1,4 @@
-"""The executor of a server that only serves: workers conduct its runs."""
+"""The work queue between processes: a server stores runs, and the workers that are registered take them."""
 
 import asyncio
 import logging

@@ -180,6 +180,7 @@ def load():
     import assay
     from assay.cli.main import app
     from assay.concurrency.threads import source
+    from support.runner.memory import fill_holes, use_large_pages
     from support.waiting import wait_until
 
     for module in pkgutil.walk_packages(assay.__path__, "assay."):
@@ -201,25 +202,8 @@ def load():
     gc.collect()
     gc.freeze()
     gc.enable()
+    fill_holes()
     use_large_pages()
-
-
-def use_large_pages():
-    """A fork copies an entry of a table for each page of memory, so fewer pages make it cheaper. Where the kernel cannot, it is as before."""
-    import ctypes
-    import mmap
-
-    large, collapse = 1 << 21, 25  # MADV_COLLAPSE of Linux 6.1
-    advise = ctypes.CDLL(None).madvise
-    with open("/proc/self/maps") as maps:
-        regions = [line.split() for line in maps]
-    for addresses, access, _, _, inode, *name in regions:
-        if inode == "0" and access.startswith("rw") and name in ([], ["[heap]"]):
-            start, end = (int(one, 16) for one in addresses.split("-"))
-            start, end = -(-start // large) * large, end // large * large
-            if start < end:
-                for advice in (mmap.MADV_HUGEPAGE, collapse):
-                    advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), advice)
 
 
 def leave(code):

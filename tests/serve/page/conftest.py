@@ -1,8 +1,8 @@
 """
 The page in a browser: Chromium over a real server with real runs.
 
-`site` is a server and `page` a tab that is signed in, for all of them. Tests here have the mark `together`: the tests of
-runs share one process with its browser and server, the others a second one.
+`site` is a server and `page` a tab that is signed in, for all of them. Tests here have the mark `together`: the tests of a
+group share one process with its browser and server. Two groups leave a third of two cores idle.
 """
 
 from pathlib import Path
@@ -12,15 +12,11 @@ import pytest
 from support.page.page_site import Site, find_browser, open_browser
 from support.page.png import shrink
 
-RUNS = (
-    "test_runs_page.py",
-    "test_run_page.py",
-    "test_review_page.py",
-    "test_sign_in_page.py",
-    "test_score_notation.py",
-    "test_layout_shift.py",
-    "test_decision_page.py",
-)
+GROUPS = {  # the other files are a third one; each takes about as long
+    "page: run": ("test_run_page.py", "test_review_page.py", "test_layout_shift.py", "test_decision_page.py"),
+    "page: decisions": ("test_decisions_page.py", "test_docs_page.py", "test_oidc_page.py"),
+}
+GROUP_OF = {file: group for group, files in GROUPS.items() for file in files}
 PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"
 
 
@@ -37,7 +33,7 @@ def pytest_collection_modifyitems(config, items):
         reason = "the page is not built: make web"
     for item in items:
         if here in item.path.parents and "browser" in item.fixturenames:
-            item.add_marker(pytest.mark.together("page: runs" if item.path.name in RUNS else "page"))
+            item.add_marker(pytest.mark.together(GROUP_OF.get(item.path.name, "page")))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -27,6 +27,7 @@ from support.page.page_runs import (
     judged_evaluation,
     returns_evaluation,
 )  # fmt: skip
+from support.page.page_site import FILES
 from support.report_file import report_data
 from support.runner.forkserver import COMMAND
 from support.servers.grpc_client import Client
@@ -334,7 +335,8 @@ def tab(browser, site):
 @pytest.fixture(scope="module")
 def reader(browser):
     """A tab without a server, for reports."""
-    page = browser.new_page(viewport={"width": 1440, "height": LOW})
+    page = browser.contexts[FILES].new_page()
+    page.set_viewport_size({"width": 1440, "height": LOW})
     yield page
     page.close()
 

@@ -6,22 +6,21 @@ import pytest
 from playwright.sync_api import expect
 
 from support.page.page_runs import CONTAINS, EXACT, SCRIPT, evaluation
+from support.page.page_site import FILES
 
 
 @pytest.fixture
 def report(command, site, browser, tmp_path):
     """`report(run, …)` writes a report and opens it. A request, or a failure of a script, fails the test."""
-    contexts, seen = [], []
+    pages, seen = [], []
 
     def write(*arguments, width=1440, height=900):
         file = tmp_path / "report.html"
         done = command("report", *arguments, "-o", str(file), folder=site.folder)
         assert done.code == 0, done.err
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce", offline=True
-        )
-        contexts.append(context)
-        page = context.new_page()
+        page = browser.contexts[FILES].new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": height})
         page.on("request", lambda request: seen.append(request.url))
         page.on("pageerror", lambda error: seen.append(str(error)))
         page.on("console", lambda line: seen.append(line.text) if "Content Security" in line.text else None)
@@ -31,8 +30,8 @@ def report(command, site, browser, tmp_path):
         return page
 
     yield write
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert [one for one in seen if not one.startswith(("data:", "blob:"))] == []
 
 
@@ -65,10 +64,10 @@ def test_a_run_opens_from_disk_with_its_headline_its_failures_and_a_case(report,
 
 def test_a_sandboxed_preview_shows_the_report(report, site, tmp_path):
     """A sandbox refuses storage and gives no origin."""
-    page = report(site.run("broken")).context.new_page()
     (tmp_path / "preview.html").write_text('<iframe sandbox="allow-scripts" src="report.html"></iframe>')
-    page.goto((tmp_path / "preview.html").as_uri())
-    expect(page.frame_locator("iframe").get_by_role("heading", level=1)).to_contain_text("orders as JSON")
+    with report(site.run("broken")).context.new_page() as page:
+        page.goto((tmp_path / "preview.html").as_uri())
+        expect(page.frame_locator("iframe").get_by_role("heading", level=1)).to_contain_text("orders as JSON")
 
 
 def test_hostile_content_is_text_and_a_limit_is_named(report, site):

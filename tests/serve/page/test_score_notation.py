@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay.stats.number_text import score_text
+from support.page.page_site import FILES
 
 CHECK = "def length(text):\n    return {'score': len(text) / 16, 'passed': len(text) > 8}\n"
 SAME = "66.7% → 66.7% (+0.0 points,"  # two of three cases pass in both runs
@@ -75,7 +76,8 @@ def test_the_page_and_its_report_write_a_score_as_the_terminal(printed, site, pa
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text(printed["passed"].splitlines()[0].removesuffix(" no change"))
     expect(verdict.get_by_text("no change", exact=True)).to_be_visible()
-    report = browser.new_page(viewport={"width": 1440, "height": 900})
+    report = browser.contexts[FILES].new_page()
+    report.set_viewport_size({"width": 1440, "height": 900})
     report.goto(f"{(site.folder / 'long.html').as_uri()}#/runs/{printed['before']}?sort=position")
     assert_run(report, case_drawer=False)
     report.close()

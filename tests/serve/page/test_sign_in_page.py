@@ -32,6 +32,7 @@ def test_a_key_signs_in_and_stays_in_its_tab(browser, site):
         second = page.context.new_page()  # another tab does not have the key
         second.goto(f"{site.url}/")
         expect(second.get_by_label("API key")).to_be_visible()
+        second.close()
         page.get_by_role("button", name="Account").click()
         page.get_by_role("menuitem", name="Sign out").click()
         expect(page.get_by_label("API key")).to_be_visible()

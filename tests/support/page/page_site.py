@@ -26,7 +26,10 @@ ARGUMENTS = (
     "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints",
     "--disable-extensions",
     "--in-process-gpu",
+    "--js-flags=--no-opt --no-maglev",  # no script runs long enough to pay for its second and third compilation
 )
+# The contexts of the browser, for tabs over a server and for files without one. A tab takes the process of its context, and its scripts.
+SERVED, FILES = 0, 1
 AXE = Path(__file__).parents[3] / "web/node_modules/axe-core/axe.min.js"
 SETTLED = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
@@ -66,6 +69,10 @@ def open_browser():
         browser = launched(
             lambda: playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS), Error
         )
+        for offline in (False, True):  # `SERVED` and `FILES`
+            context = browser.new_context(reduced_motion="reduce", offline=offline)
+            context.set_default_timeout(1_000 * PATIENCE)
+            context.new_page()  # it stays, and with it the process
         yield browser
         browser.close()
 
@@ -145,35 +152,13 @@ class Site:
         assert done.code == 0, done.err
         return done.out.strip()
 
-    def _context(self, browser, key):
-        """
-        A context of the browser that signs in with this key.
-
-        Tabs with the same key share it, so that they share compiled scripts. One without a key is new each time.
-        """
-        contexts = self.__dict__.setdefault("_contexts", {})
-        if key in contexts:
-            return contexts[key]
-        context = browser.new_context(reduced_motion="reduce")
-        context.set_default_timeout(1_000 * PATIENCE)
-        if key:  # once in a tab: a test may sign out
-            stored = (
-                f"sessionStorage.setItem('assay.key', {json.dumps(key)}); sessionStorage.setItem('test', 'x')"
-            )
-            context.add_init_script(f"if (!sessionStorage.getItem('test')) {{ {stored} }}")
-            contexts[key] = context
-        return context
-
     @contextlib.contextmanager
     def tab(self, browser, width=1440, height=900, scheme="light", key=None):
         """A tab that is signed in with the local key, or another; with "" it is not signed in."""
         key = self.key if key is None else key
-        page, failures = self._open(self._context(browser, key), width, height, scheme)
+        page, failures = self._open(browser, key, width, height, scheme)
         yield page
-        if key:
-            page.close()
-        else:
-            page.context.close()
+        page.close()
         assert failures == []
 
     @contextlib.contextmanager
@@ -184,7 +169,7 @@ class Site:
         After a test for which `has_failed()`, the next one gets a new tab.
         """
         if not hasattr(self, "_shared"):
-            self._shared = self._open(self._context(browser, self.key))
+            self._shared = self._open(browser, self.key)
         page, failures = self._shared
         yield page
         if has_failed():
@@ -199,9 +184,14 @@ class Site:
             failed, failures[:] = list(failures), []
             assert failed == []
 
-    def _open(self, context, width=1440, height=900, scheme="light"):
-        """A new tab, and a list of what fails in it."""
-        page, failures = context.new_page(), []
+    def _open(self, browser, key, width=1440, height=900, scheme="light"):
+        """A new tab, and a list of what fails in it. A key is in the storage of its tab, and not of the others."""
+        page, failures = browser.contexts[SERVED].new_page(), []
+        if key:  # once in a tab: a test may sign out
+            stored = (
+                f"sessionStorage.setItem('assay.key', {json.dumps(key)}); sessionStorage.setItem('test', 'x')"
+            )
+            page.add_init_script(f"if (!sessionStorage.getItem('test')) {{ {stored} }}")
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         page.on(

@@ -147,19 +147,34 @@ class Session:
         lines = (line.partition("//")[0].rstrip() for line in PROTO.read_text("utf-8").splitlines())
         return "".join(f"  {line}\n" for line in lines if line)
 
-    def _help(self, *verbs):
-        ended = self._command(*verbs, "--help", folder=self._folder, environ=ENVIRON)
-        listed = [name for block in re.split(r"\n(?=\w+:\n)", ended.out) if block.split(":")[0] in LISTS for name in
-                  re.findall(r"^  ([a-z][a-z-]*) ", block, re.MULTILINE)]  # fmt: skip
-        self._look_at_widths(ended)
-        whole = f"  == {' '.join(('assay', *verbs))}\n" + indent("  ", ended.out)
-        return whole + "".join(self._help(*verbs, verb) for verb in listed)
+    def _help(self):
+        """Each level of verbs from one process."""
+        texts, level = {}, [()]
+        while level:
+            commands = [[*verbs, "--help"] for verbs in level]
+            results = self._command.each(commands, folder=self._folder, environ=ENVIRON)
+            for ended in results:
+                self._look_at_widths(ended)
+            texts.update({verbs: ended.out for verbs, ended in zip(level, results, strict=True)})
+            level = [(*verbs, verb) for verbs in level for verb in listed_in(texts[verbs])]
+
+        def whole(*verbs):
+            below = "".join(whole(*verbs, verb) for verb in listed_in(texts[verbs]))
+            return f"  == {' '.join(('assay', *verbs))}\n" + indent("  ", texts[verbs]) + below
+
+        return whole()
 
     def _names(self):
         return "".join(f"  {name}{signature(getattr(assay, name))}\n" for name in assay.__all__)
 
     def _public(self, face):
         return "".join(f"  {line}\n" for line in FACES[face]())
+
+
+def listed_in(page):
+    """The verbs that a page of help lists."""
+    return [name for block in re.split(r"\n(?=\w+:\n)", page) if block.split(":")[0] in LISTS for name in
+            re.findall(r"^  ([a-z][a-z-]*) ", block, re.MULTILINE)]  # fmt: skip
 
 
 def indent(mark, text):

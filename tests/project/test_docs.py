@@ -69,11 +69,8 @@ def environment(*first):
     "page", [page for page in PAGES if FENCE.search(page.read_text("utf-8"))], ids=page_name
 )
 def test_every_block_does_what_it_says(page, tmp_path, zygote):
-    """README's by the command and the Python that are installed; the others' by processes that have loaded assay already."""
-    if page == PAGES[0]:
-        run_blocks(page, tmp_path, environment(), sys.executable)
-    else:
-        run_blocks(page, tmp_path, environment(zygote.bin), zygote.bin / "python")
+    """By processes that have loaded assay already. An installed wheel runs the first screen of README in test_packaging.py."""
+    run_blocks(page, tmp_path, environment(zygote.bin), zygote.bin / "python")
 
 
 @pytest.mark.parametrize(

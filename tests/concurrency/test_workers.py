@@ -92,6 +92,47 @@ def test_the_time_without_a_core_does_not_count(pool, monkeypatch):
             one.wait()
 
 
+def test_a_process_without_a_core_is_waited_for_until_it_has_one(monkeypatch):
+    """The system counts the time without a core when the process has one again: until then nothing changes."""
+    replies, source = os.pipe()[::-1]
+    reply = process.HEAD.pack(process.DONE, 1) + b"a"
+    looks = iter([(1.0, 2.0)] * 5)
+
+    def times(_):
+        if (look := next(looks, None)) is None:
+            os.write(replies, reply)
+            return process.CoreTimes(1.0, 9.0)
+        return process.CoreTimes(*look)
+
+    monkeypatch.setattr(process, "core_times", times)
+    monkeypatch.setattr(process, "is_runnable", lambda _: True)
+    try:
+        assert next(process._frames(source, 0.001, os.getpid())) == (process.DONE, b"a")
+    finally:
+        os.close(replies)
+        os.close(source)
+
+
+@pytest.mark.parametrize(
+    ("looks", "runnable"),
+    [
+        ([(1.0, 2.0), (1.0, 2.0)], False),  # it sleeps
+        ([(1.0, 2.0), (1.5, 2.0)], True),  # it had a core, and did not answer
+    ],
+)
+def test_a_process_that_had_its_time_is_late(monkeypatch, looks, runnable):
+    found = (process.CoreTimes(*look) for look in looks)
+    monkeypatch.setattr(process, "core_times", lambda _: next(found))
+    monkeypatch.setattr(process, "is_runnable", lambda _: runnable)
+    source, replies = os.pipe()
+    try:
+        with pytest.raises(TimeoutError):
+            next(process._frames(source, 0.001, os.getpid()))
+    finally:
+        os.close(replies)
+        os.close(source)
+
+
 def test_as_many_items_of_one_owner_wait_at_a_time_as_its_share(pool_of_a_run, tmp_path):
     waiting = [
         pool_of_a_run.submit(batch(b"meet %s 4" % os.fsencode(tmp_path), seconds=None, wall_seconds=60))

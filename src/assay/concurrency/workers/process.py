@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +23,7 @@ TO_START = 60.0  # seconds for the start of a process; they do not count for the
 PATIENCE = 4  # an item may take its processor time, times this…
 MARGIN = 5.0  # …plus this, in seconds, without the time in which its process waits for a core
 LEAST_QUEUED = 0.01  # seconds without a core that extend a time limit
+LOOK = 0.05  # seconds between two looks at a process that has no core
 GATHER = 0.001  # seconds between two reads of consecutive replies
 _MAIN = "from assay.concurrency.workers.worker_loop import serve; serve({}, '{}')"
 
@@ -147,7 +149,7 @@ def _frames(source: int, limit: float, pid: int | None) -> Iterator[tuple[bytes,
     buffer = bytearray()
     poll = select.poll()
     poll.register(source, select.POLLIN)
-    until, queued = time.monotonic() + limit, queued_seconds(pid)
+    until, times = time.monotonic() + limit, core_times(pid)
     while True:
         at = 0
         while len(buffer) - at >= HEAD.size:
@@ -162,10 +164,12 @@ def _frames(source: int, limit: float, pid: int | None) -> Iterator[tuple[bytes,
             time.sleep(GATHER)  # more replies follow: reading each separately would cost more than the work
         left = until - time.monotonic()
         if left <= 0 or not poll.poll(left * 1000):
-            before, queued = queued, queued_seconds(pid)
-            if queued - before < LEAST_QUEUED:
-                raise TimeoutError
-            until += queued - before
+            before, times = times, core_times(pid)
+            until += times.queued - before.queued
+            if times.queued - before.queued < LEAST_QUEUED:
+                if times.ran - before.ran >= LEAST_QUEUED or not is_runnable(pid):
+                    raise TimeoutError
+                until = time.monotonic() + LOOK  # how long it has no core is known when it has one again
             continue
         part = os.read(source, 1 << 18)
         if not part:
@@ -173,11 +177,27 @@ def _frames(source: int, limit: float, pid: int | None) -> Iterator[tuple[bytes,
         buffer += part
 
 
-def queued_seconds(pid: int | None) -> float:
-    """How long a process was ready to run and had no core; 0 where the system does not say it, or without a process."""
+class CoreTimes(NamedTuple):
+    """How many seconds a process had a core, and was ready to run without one, before it had its core the last time."""
+
+    ran: float = 0.0
+    queued: float = 0.0
+
+
+def core_times(pid: int | None) -> CoreTimes:
+    """Those of a process; 0 where the system does not say it, or without a process."""
     with suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    return 0.0
+        ran, queued, *_ = Path(f"/proc/{pid}/schedstat").read_text().split()
+        return CoreTimes(int(ran) / 1e9, int(queued) / 1e9)
+    return CoreTimes()
+
+
+def is_runnable(pid: int | None) -> bool:
+    """Whether a process runs or waits for a core, and the system says how long."""
+    with suppress(OSError, IndexError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "R" and Path(f"/proc/{pid}/schedstat").exists()
+    return False
 
 
 def _close_pipes(process: "subprocess.Popen[bytes]") -> None:

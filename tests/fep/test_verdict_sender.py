@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from datetime import timedelta
 
@@ -13,9 +14,12 @@ from assay.backends.verdicts.from_settings import verdict_receivers
 from assay.errors import UsageError
 from assay.fep.records import send_verdicts
 from assay.fep.trace_windows import verdict_sender
+from assay.fep.trace_windows.registry import HOST
 from assay.fep.trace_windows.verdict_sender import VerdictSender
-from assay.ports import SystemClock
+from assay.host.host import open_runtime
+from assay.ports import RunQuery, SystemClock
 from assay.ports.config import TraceProjectConfig
+from assay.settings import load
 from support.servers.rest_client import Server
 from support.traces.received import agent_trace, new_trace, wait_for, windows
 from support.traces.receivers import Answer, Receiver
@@ -55,6 +59,7 @@ def host(database, backends):
         "away": FAST | {"to": [one, other]},
         "explained": FAST | {"to": one, "headers": {"Authorization": "Basic ${BACKEND_KEY}"}},
         "quiet": FAST,
+        "stopped": FAST | {"to": one},
     }
     with Server(database, traces=projects) as server:
         yield server
@@ -175,8 +180,40 @@ def lowered(headers):
     return {name.lower(): value for name, value in headers.items()}
 
 
-def test_another_process_sends_the_rest_when_the_sender_has_died(host, backends):
-    with sending(host):
+def test_another_process_goes_on_at_once_when_the_sender_was_stopped(host, backends, monkeypatch):
+    monkeypatch.setattr(verdict_sender, "LEASE", timedelta(days=1))
+    for _ in range(2):
+        with sending(host):
+            assert len(arrived(backends[0], post(host, "stopped", 2))) == 4
+
+
+@pytest.mark.anyio
+async def test_a_host_that_stops_waits_until_its_sender_has_given_back_its_place(monkeypatch, tmp_path):
+    gave_back = []
+
+    async def run(sender):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.to_thread(time.sleep, 0.2)  # as a database
+            await sender._store.runs(RunQuery(tenant=HOST))  # the store is open yet
+            gave_back.append(True)
+
+    monkeypatch.setattr(VerdictSender, "run", run)
+    config = tmp_path / "assay.toml"
+    config.write_text('[traces.x]\nto = "otlp=http://127.0.0.1:9"\nchecks = [{contains = "a"}]\n')
+    environment = {"ASSAY_CONFIG": str(config), "ASSAY_HOME": str(tmp_path), "ASSAY_DATABASE_URL": "memory:"}
+    async with open_runtime(load(environment)):
+        await asyncio.sleep(0)  # the sender has begun
+    assert gave_back
+
+
+def test_another_process_sends_the_rest_when_the_sender_has_died(host, backends, monkeypatch):
+    async def nothing(*_):
+        """What a process does that was killed."""
+
+    with monkeypatch.context() as patch, sending(host):
+        patch.setattr(VerdictSender, "_give_back", nothing)
         arrived(backends[0], post(host, "support", 1))
     traces = post(host, "support", 2)  # the dead one still holds its document
     with sending(host):

@@ -1,5 +1,6 @@
 """A whole host: the store, every kind of run, and an executor for them. A server and a worker open it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -95,6 +96,7 @@ async def open_runtime(
         finally:
             _ = [loop.cancel() for loop in loops]
             await executor.close(stop)
+            await asyncio.wait(loops, timeout=stop)  # they give back what they hold
             await parts.close_evals(kinds.evals)
             await deps.close()
 

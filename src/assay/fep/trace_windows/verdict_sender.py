@@ -3,8 +3,8 @@ Sends the verdicts of the windows of a project back to where its traces are (`to
 open and after it has ended.
 
 The stored results are what waits, and a document has how far a receiver has acknowledged them (ADR-0199). One process
-of a deployment sends for a project, a tenant and a receiver: it holds a document with a time. When it dies, another one
-goes on where it was.
+of a deployment sends for a project, a tenant and a receiver: it holds a document with a time. When it stops, another
+one goes on where it was, and when it dies, after that time.
 """
 
 import asyncio
@@ -72,6 +72,10 @@ class VerdictSender:
         finally:
             for task in self._tasks.values():
                 task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks.values())
+            for key in self._tasks:
+                await run_guarded("verdicts", self._give_back(key), Conflict, EnvironmentFailure)
 
     async def _look(self) -> None:
         """Begin to send for each project, tenant and receiver for which nothing is being sent."""
@@ -122,7 +126,7 @@ class VerdictSender:
                     held.entry, since=window.run.created + timedelta(microseconds=1)
                 )
             if held.entry.since not in (None, since):
-                await held.write(self._store, self._clock.now())
+                await held.write(self._store, self._clock.now() + LEASE)
         finally:
             heartbeat.cancel()
             with suppress(asyncio.CancelledError):
@@ -148,14 +152,23 @@ class VerdictSender:
                 return None
         held = _Held(key, msgspec.structs.replace(entry, holder=self._holder), version)
         if document is None or entry.holder != self._holder or entry.until - self._clock.now() < LEASE / 2:
-            await held.write(self._store, self._clock.now())
+            await held.write(self._store, self._clock.now() + LEASE)
         return held
+
+    async def _give_back(self, key: str) -> None:
+        """Let another process send at once, if this one holds the document."""
+        document: Document | None = await self._store.document(HOST, SENDER, key)
+        if document is None:
+            return
+        entry = _decode(document.data)
+        if entry.holder == self._holder:
+            await _Held(key, entry, document.version).write(self._store, self._clock.now())
 
     async def _keep(self, held: "_Held") -> None:
         """Hold the document while a receiver is slow."""
         while True:
             await asyncio.sleep(LEASE.total_seconds() / 3)
-            await held.write(self._store, self._clock.now())
+            await held.write(self._store, self._clock.now() + LEASE)
 
 
 class _Held:
@@ -164,9 +177,9 @@ class _Held:
     def __init__(self, key: str, entry: SenderEntry, version: int) -> None:
         self.entry, self._key, self._version = entry, key, version
 
-    async def write(self, store: Store, now: datetime) -> None:
-        """Hold it for another LEASE. Conflict: another process has it."""
-        self.entry = msgspec.structs.replace(self.entry, until=now + LEASE)
+    async def write(self, store: Store, until: datetime) -> None:
+        """Hold it until then. Conflict: another process has it."""
+        self.entry = msgspec.structs.replace(self.entry, until=until)
         data = msgspec.json.encode(self.entry)
         put = PutDocument(tenant=HOST, kind=SENDER, key=self._key, data=data, version=self._version)
         await store.commit(Transaction(documents=[put]))

@@ -19,6 +19,7 @@ from assay.checks.arguments import bind
 from assay.checks.runner import ResultOptions, prepare, to_result
 from assay.checks.standard.llm_judge import LlmJudge, with_reasoning
 from assay.errors import Fault, PathFault, TimeFault
+from assay.fep.planning.scorer import OpenCase
 from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check
 from assay.testing import ScriptedModel
@@ -331,23 +332,24 @@ def test_a_host_without_providers_refuses_before_anything_runs():
 
 
 def test_the_deadline_of_a_judge_starts_with_its_request_and_not_in_the_queue(server, folder):
-    """Eight judges of 0.2 s, one at a time: the last waits longer than a check may take."""
+    """Sixteen judges of 0.1 s, one at a time: the last waits longer than a check may take."""
     configure(folder, server, max_concurrency=1)
     assert LlmJudge.keeps_time
-    results = evaluate(*[judge(model="slow:0.2")] * 8, timeout=0.6)
-    assert [result.status for result in results] == ["completed"] * 8
-    assert max(result.metadata["execution_time_ms"] for result in results) > 1000
+    results = evaluate(*[judge(model="slow:0.1")] * 16, timeout=1.4)
+    assert [result.status for result in results] == ["completed"] * 16
+    assert max(result.metadata["execution_time_ms"] for result in results) > 1400
 
 
-def test_a_cancelled_evaluation_returns_the_results_that_it_has(folder, server):
+def test_a_cancelled_evaluation_returns_the_results_that_it_has(folder, server, monkeypatch):
     """And leaves no connection behind, which would be a warning, which is an error."""
+    results, keep = [], OpenCase.set_result
+    monkeypatch.setattr(OpenCase, "set_result", lambda *result: results.append(keep(*result)))
 
     async def main():
         cases = [{"id": f"t{at}", "input": "?"} for at in range(4)]
         checks = [judge(), judge(model="hang", provider_config={"timeout": 30})]
         task = asyncio.create_task(assay.evaluate(cases, [{"value": "x"}] * 4, checks))
-        await until(lambda: len(server.seen) == 8)
-        await asyncio.sleep(0.5)  # four of them are answered
+        await until(lambda: len(server.seen) == 8 and len(results) == 4)
         task.cancel()
         return await task
 

@@ -5,11 +5,13 @@ import json
 import os
 import re
 import signal
-import time
+import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
+from assay.cases.outcomes import RESULTS
 from support.servers.thread_server import Handler, HandlerServer
 from support.waiting import wait_until
 
@@ -83,6 +85,14 @@ def write(folder, name, value):
 
 def results(folder, name="out.jsonl"):
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+def recorded_results(folder):
+    """How many results the database of the run has."""
+    (database,) = folder.rglob("*.db")
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        rows = connection.execute("SELECT count(*) FROM evidence WHERE kind = ?", [RESULTS])
+        return rows.fetchone()[0]
 
 
 def calls_of_agent(folder):
@@ -267,7 +277,7 @@ def test_resume_after_a_stop_does_not_call_the_agent_for_answered_cases(how, kep
     wait_until(
         lambda: log.exists() and len(log.read_text().split()) == 5
     )  # three are answered, two are in flight
-    time.sleep(0.5)  # the answers are recorded
+    wait_until(lambda: recorded_results(folder) == 3)
     os.kill(process.pid, how)
     _, err = process.communicate()
     if how is not signal.SIGKILL:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.comparison.judged_results import JudgedResults, judge_check
+from assay.comparison.judged_results import JudgedResults
 from assay.comparison.labels import mapped_labels, read_labels
 from assay.errors import Refusal
 from assay.ports import Limits
@@ -32,9 +32,12 @@ def encoded(lines):
     return [(f"f.jsonl:{at}", json.dumps(one).encode()) for at, one in enumerate(lines, 1)]
 
 
-def checked(lines, *labels, **options):
+def checked(lines, *labels, seed=None, **options):
     sources = [one if not isinstance(one, str) else read_labels(one, Limits()) for one in labels]
-    return judge_check(encoded(lines), sources, **options)
+    results = JudgedResults(sources, **options)
+    for place, line in encoded(lines):
+        results.add(line, place)
+    return results.check(seed)
 
 
 def test_agreement_and_confusion_are_those_of_the_judge_and_a_column():

@@ -4,7 +4,7 @@ from math import nan
 
 import pytest
 
-from assay.comparison.metric import PASSED
+from assay.comparison.metric import PASSED, SCORE
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.stopping import BarRule, DifferenceRule
 from assay.errors import InvalidRequest
@@ -15,7 +15,14 @@ def run_of(values, name="run"):
     run = RunScores(name, ReadOptions(metric=PASSED))
     for at, value in enumerate(values):
         for one in value if isinstance(value, list) else [value]:
-            run.add_value(f"c{at}", nan if one is None else one)
+            run.add_score(f"c{at}", None, None if one is None else one == 1)
+    return run
+
+
+def scores_of(name, *scores):
+    run = RunScores(name, ReadOptions(metric=SCORE), is_eval=True)
+    for at, score in enumerate(scores):
+        run.add_score(f"c{at}", score, None)
     return run
 
 
@@ -79,7 +86,7 @@ def test_nothing_measured_decides_nothing():
 
 def test_numbers_without_a_known_range_are_refused():
     with pytest.raises(InvalidRequest, match="numbers from 0 to 1 alone"):
-        DifferenceRule(run_of([3.5], "before")).look(run_of([1.0]))
+        DifferenceRule(scores_of("before", 3.5)).look(scores_of("after", 1.0))
 
 
 @pytest.mark.parametrize("margin", [0.0, 1.0, -0.1, nan])

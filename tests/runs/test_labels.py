@@ -9,7 +9,7 @@ from msgspec import UNSET
 from assay.errors import InvalidRequest
 from assay.protocol.annotations import Actor, Annotation, Signal, Target
 from assay.runs.annotations import case_corrections, effective, parse_correction
-from assay.runs.labels import label_text, people_labels, read_label
+from assay.runs.labels import people_labels, read_label
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -41,9 +41,6 @@ def note(case, who="ada", **signal):
 )
 def test_a_label_says_pass_or_fail_of_a_case_or_a_check(text, found):
     assert read_label(text) == found
-    if found:
-        check, passed = found
-        assert read_label(label_text(check, passed=passed)) == found
 
 
 def labels_of(notes, check="helpful"):

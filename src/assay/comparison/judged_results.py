@@ -260,21 +260,6 @@ class JudgedResults:
             raise UsageError(f"{source.place}: no case has a label there; {listed_members(self._members)}")
 
 
-def judge_check(
-    lines: Iterable[tuple[str, bytes]],
-    labels: Sequence[LabelSource],
-    *,
-    check: str | None = None,
-    seed: int | None = None,
-    bar: float | None = None,
-) -> JudgeReport:
-    """Hold a judge against labels, from the result lines of an evaluation, each with its place."""
-    results = JudgedResults(labels, check=check, bar=bar)
-    for place, line in lines:
-        results.add(line, place)
-    return results.check(seed)
-
-
 def _labelled_checks(checks: Sequence[CheckLine]) -> Iterable[tuple[str, CheckLine]]:
     """Each check with a label of its own: the second of two checks without a name is numbered."""
     labels = [check.label for check in checks]

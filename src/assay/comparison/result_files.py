@@ -174,12 +174,6 @@ def _add_summary(name: str, document: JSON, scores: RunScores | None) -> None:
         scores.incomplete = f"it has {len(summary.tasks):,} of {summary.task_count:,} tasks"
 
 
-def read_file(scores: RunScores, name: str, limits: Limits) -> None:
-    """Add all results of a file."""
-    for place, line in lines_in(name, limits, scores):
-        scores.add(line, place)
-
-
 # Reads tables of results, `.csv` and `.parquet`, as `assay evaluate -o` and `assay export` write them: one row
 # for each check.
 

@@ -35,7 +35,6 @@ from assay.traces.sampling import SampledTraces
 
 Grouping = Literal["check", "criterion"]
 GROUPINGS: tuple[Grouping, ...] = ("check", "criterion")
-MAX_ROWS = 2**32 - 1
 FIRST_CRITERIA = 200  # rows in which criteria of judges are looked for
 MAX_CHECK_METRICS = 30  # checks of a table of all metrics
 Severity = Literal["low", "medium", "high", "critical"]
@@ -186,13 +185,6 @@ class RunScores:
         if self.options.every_metric and row < FIRST_CRITERIA and not self.has_criteria:
             self.has_criteria = any(True for check in line.check_results for _ in line.criteria(check))
         return line
-
-    def add_value(self, id: str, value: float) -> None:
-        """Add a trial of a case with its number of the metric of the options."""
-        row = self._add_row(id, 0)
-        self.tasks = row + 1
-        for series in self.metrics.values():
-            series.add(row, value)
 
     def add_score(
         self, id: str, score: float | None, passed: bool | None, trials: int = 1, trials_passed: int = 0

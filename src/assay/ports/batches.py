@@ -32,13 +32,6 @@ class BatchState(NamedTuple):
     problem: str = ""
 
 
-class SubmittedBatch(NamedTuple):
-    """A batch that the provider lists, and whether it is surely the one that was looked for."""
-
-    id: str
-    certain: bool
-
-
 class BatchAnswers(Protocol):
     """
     The answers of a batch that ended, by the ids of its requests. They need not be in memory.
@@ -60,8 +53,8 @@ class BatchProvider(Protocol):
         """Submit a batch under a name of ours. Returns the provider's id."""
         ...
 
-    async def find(self, name: str, *, count: int, since: float) -> list[SubmittedBatch]:
-        """The batches that may have been submitted under this name, with so many requests, since this time."""
+    async def find(self, name: str, *, count: int, since: float) -> list[str]:
+        """The ids of the batches that may have been submitted under this name, with so many requests, since this time."""
         ...
 
     async def state(self, batch: str) -> BatchState: ...

@@ -42,11 +42,6 @@ def read_label(text: str) -> tuple[str, bool] | None:
     return None if passed is None else (check.strip(), passed)
 
 
-def label_text(check: str, *, passed: bool) -> str:
-    """The label that `read_label` reads."""
-    return f"{check}: {'pass' if passed else 'fail'}" if check else "pass" if passed else "fail"
-
-
 def people_labels(notes: Iterable[Annotation], target: Target) -> dict[str, dict[str, PersonLabel]]:
     """By person and by target, in the order of their first label."""
     people: dict[str, dict[str, PersonLabel]] = {}

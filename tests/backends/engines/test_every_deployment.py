@@ -99,7 +99,6 @@ TASKS = (
     rubric("d", ("is short", 0.5), ("is long", 0.5), input="Paris"),
 )  # fmt: skip
 AT_ONCE = 2 * 16  # trials on two workers
-MODES = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
 SCORES = {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.5}
 
 

@@ -35,7 +35,7 @@ from support.stores.opened import sql_store
 from support.stores.postgres import server as postgres
 
 A, B = bytes(range(32)), bytes(range(1, 33))
-OLD, BOTH, NEW = KeyRing({"a": A}), KeyRing({"b": B, "a": A}), KeyRing({"b": B})
+OLD = KeyRing({"a": A})
 KINDS = ("suite", "memory", "annotation", "idempotency", "pack", "llm-answer", "deployment")
 pytestmark = pytest.mark.anyio
 

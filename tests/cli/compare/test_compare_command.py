@@ -11,7 +11,7 @@ from assay.api.sources import promoted_run
 from assay.backends.stores.open import open_store
 from assay.comparison.case_reasons import CaseReasons
 from assay.comparison.metric import read_metric
-from assay.comparison.result_files import lines_in, read_file
+from assay.comparison.result_files import lines_in
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.errors import UsageError
 from assay.fep.outputs.sinks import sink_for
@@ -133,7 +133,8 @@ def test_a_csv_of_results_is_read_as_its_jsonl(folder, tmp_path):
     tag = read_dimension("tag")
     for name in ("odd.jsonl", "odd.csv"):
         read = RunScores(name, ReadOptions(read_metric("lat"), (tag,), ("check",)))
-        read_file(read, str(tmp_path / name), limits)
+        for place, line in lines_in(str(tmp_path / name), limits, read):
+            read.add(line, place)
         series = {key: (list(one.rows), str(list(one.values))) for key, one in read.groups.items()}
         scores[name] = [
             [read.id_of(row) for row in range(read.rows)], list(read.inputs), read.slice_sets, series, read.findings

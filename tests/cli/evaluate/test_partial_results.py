@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.compare.gate import GateOptions, main
-from assay.comparison.result_files import read_file
+from assay.comparison.result_files import lines_in
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.ports import Limits
 from assay.results.run_end import RunEnd, end_of_line, with_end, without_end
@@ -171,7 +171,8 @@ def test_a_file_that_was_cut_or_joined_does_not_count_as_complete(tmp_path, chan
     lines[-1] = with_end(lines[-1], RunEnd(planned=3, results=3, complete=True))
     (tmp_path / "x.jsonl").write_bytes(b"\n".join(change(lines)))
     scores = RunScores("x", ReadOptions())
-    read_file(scores, str(tmp_path / "x.jsonl"), Limits())
+    for place, line in lines_in(str(tmp_path / "x.jsonl"), Limits(), scores):
+        scores.add(line, place)
     assert (scores.unknown_end, scores.incomplete) == (unknown, incomplete)
 
 

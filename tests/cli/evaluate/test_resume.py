@@ -122,10 +122,6 @@ def test_results_in_the_file_are_not_evaluated_again(work):
     assert (work / "half.jsonl").read_bytes().startswith(half)  # clocks included
 
 
-def altered(name, change):
-    return lambda work: (work / "other" / name).write_text(change((work / name).read_text()))
-
-
 @pytest.mark.parametrize(
     ("files", "options", "words"),
     [

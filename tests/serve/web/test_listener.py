@@ -40,7 +40,6 @@ async def entrance(most, **more):
         place.open(100)
         yield place
         place.close()
-        await place.wait_closed()
 
 
 async def until(happens):

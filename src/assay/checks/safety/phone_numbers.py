@@ -32,9 +32,6 @@ _AMERICAN = re.compile(r"(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}")
 _USUAL = re.compile(r"\(?0\d|\d{3}[ .-]\d{3}[ .-]\d{4}\Z|1[3-9]\d{9}\Z|[2-9]\d{9}\Z")
 _EDGE = re.compile(r"[A-Za-z0-9_.,-]")
 _AFTER = re.compile(r"[A-Za-z0-9_]|[.,]\d|-\w")
-_TOLL_FREE = re.compile(
-    r"1?8(?:00|33|44|55|66|77|88)\d{7}|0?[89]00\d{3,9}|08(?:0|4|7)\d{8,9}|1300\d{6}|1800\d{6}"
-)
 _OTHER = re.compile(
     r"(?:invoice|order|ticket|isbn|issn|serial|tracking|sku|batch|part|model|doi|version|case|ref(?:erence)?|id|account|iban|abn|vat|gst|siren|siret|timestamp|total|population|price|amount)\b[\s.:#°no-]{0,8}\Z",
     re.IGNORECASE,

@@ -268,7 +268,6 @@ _EDGES = {
     _N: re.compile(r".?[A-Za-z0-9]\Z", re.DOTALL),
     "<address>": re.compile(r".?[A-Za-z0-9_.:]\Z", re.DOTALL),
 }
-_S = r"[ .\-\u00a0\u2009]?"
 _MONTH = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr|mars|avr|juin|juil|août|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|янв|фев|мар|апр|мая|июн|июл|авг|сен|окт|ноя|дек)\w{0,8}\.?"
 _DATE = rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\s?\d{{1,2}}[-/.]\s?(?:\d{{4}}|\d\d)|\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:de\s|of\s)?{_MONTH}\s(?:de\s|of\s)?\d{{4}}|{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?,?\s\d{{4}}|\d{{4}}年\d{{1,2}}月\d{{1,2}}日)"
 _RULES: tuple[tuple[str, str, Accept, str | None], ...] = (

@@ -8,7 +8,7 @@ import msgspec
 from assay.backends.models.batches.answer_file import fetched
 from assay.backends.models.batches.openai import PAGE, PAGES, SLACK, read_object
 from assay.backends.models.provider_client import ProviderClient
-from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState, SubmittedBatch
+from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState
 
 PATH = "/messages/batches"
 STATUSES = {  # of a single call, by the type of an error
@@ -36,8 +36,8 @@ class AnthropicBatches:
         )
         return read_object(self._line, await self._line.post(PATH, body, repeatable=False), _Batch).id
 
-    async def find(self, name: str, *, count: int, since: float) -> list[SubmittedBatch]:
-        found: list[SubmittedBatch] = []
+    async def find(self, name: str, *, count: int, since: float) -> list[str]:
+        found: list[str] = []
         after = ""
         for _ in range(PAGES):
             page = read_object(self._line, await self._line.get(f"{PATH}?limit={PAGE}{after}"), _Page)
@@ -45,7 +45,7 @@ class AnthropicBatches:
                 if one.seconds < since - SLACK:
                     return found
                 if one.request_counts.total == count:
-                    found.append(SubmittedBatch(one.id, certain=False))
+                    found.append(one.id)
             if not page.has_more or not page.data:
                 return found
             after = f"&after_id={page.data[-1].id}"

@@ -152,7 +152,7 @@ class BatchCollector:
             listed = await self._backend.find(batch.name, count=len(batch.requests), since=batch.at)
         except Rejected:
             return []  # it cannot be asked
-        return [one.id for one in listed if one.id not in known]
+        return [id for id in listed if id not in known]
 
     async def _collect(self) -> None:
         """Submit batches until no call waits."""

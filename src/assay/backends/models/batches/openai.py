@@ -10,7 +10,7 @@ import msgspec
 from assay.backends.models.batches.answer_file import fetched
 from assay.backends.models.completions import decode_answer
 from assay.backends.models.provider_client import ProviderClient, ProviderResponse
-from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState, SubmittedBatch
+from assay.ports.batches import BatchAnswers, BatchRequest, BatchResponse, BatchState
 
 ENDPOINT = "/v1/chat/completions"
 WINDOW = "24h"  # the only one there is
@@ -46,13 +46,13 @@ class OpenAIBatches:
         body = msgspec.json.encode(asked | {"metadata": {NAME: name}})
         return self._read(await self._line.post("/batches", body, repeatable=False), _Batch).id
 
-    async def find(self, name: str, *, count: int, since: float) -> list[SubmittedBatch]:
+    async def find(self, name: str, *, count: int, since: float) -> list[str]:
         after = ""
         for _ in range(PAGES):
             page = self._read(await self._line.get(f"/batches?limit={PAGE}{after}"), _Page)
             for one in page.data:
                 if (one.metadata or {}).get(NAME) == name:
-                    return [SubmittedBatch(one.id, certain=True)]
+                    return [one.id]
             if not page.data or not page.has_more or page.data[-1].created_at < since - SLACK:
                 return []
             after = f"&after={page.data[-1].id}"

@@ -159,14 +159,13 @@ def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settin
         if name.startswith(MODEL) and text:
             models[name.removeprefix(MODEL).lower()] = text
     for table, kind, prefix in flat:
-        for field in msgspec.structs.fields(kind):
-            if (text := environment.get(prefix + field.name.upper())) is not None:
-                table[field.name] = text
-    for field in msgspec.structs.fields(Settings):
-        if field.name not in TABLES and (text := environment.get(PREFIX + field.name.upper())) is not None:
-            values[field.name] = (
-                [part for part in text.split(",") if part] if field.type == list[str] else text
-            )
+        for name in kind.__struct_fields__:
+            if (text := environment.get(prefix + name.upper())) is not None:
+                table[name] = text
+    for name in Settings.__struct_fields__:
+        if name not in TABLES and (text := environment.get(PREFIX + name.upper())) is not None:
+            is_list = Settings.__annotations__[name] == list[str]
+            values[name] = [part for part in text.split(",") if part] if is_list else text
     values.update((name, value) for name, value in options.items() if value is not None)
     _read_secret(values, "evidence_key")
     _read_secret(oidc, "client_secret")
@@ -340,7 +339,7 @@ def _from_file(environment: Mapping[str, str]) -> tuple[dict[str, Any], list[str
         raise UsageError(f"{path}: not TOML: {wrong}") from None
     except OSError as wrong:
         raise UsageError(f"{path}: expected a file that can be read, got {wrong.strerror}") from None
-    names = {field.name for field in msgspec.structs.fields(Settings)}
+    names = set(Settings.__struct_fields__)
     unknown = [name for name in values if name not in names]
     listed = ", ".join(sorted(names))
     wrong = [

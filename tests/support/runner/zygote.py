@@ -175,7 +175,10 @@ def load():
 
     for name in LOADED:
         importlib.import_module(name)
+    import functools
     import pkgutil
+
+    import typer.main
 
     import assay
     from assay.cli.main import app
@@ -192,7 +195,8 @@ def load():
         for name, text in FILES.items():
             with open(name, "w") as file:
                 file.write(text)
-        for command in WARM:
+        typer.main.get_command = functools.cache(typer.main.get_command)  # the same commands for all forks
+        for command in (*WARM, *commands_in(typer.main.get_command(app))):
             app(command.split(), standalone_mode=False)
         os.chdir(before)
     sys.path[:] = [place for place in sys.path if place != folder]
@@ -204,6 +208,13 @@ def load():
     gc.enable()
     fill_holes()
     use_large_pages()
+
+
+def commands_in(group, before=""):
+    """The command line for the help of each command, which makes the command."""
+    for name, command in group.commands.items():
+        yield f"{before}{name} --help"
+        yield from commands_in(command, f"{before}{name} ") if hasattr(command, "commands") else ()
 
 
 def leave(code):

@@ -147,7 +147,7 @@ def fork_eval(client, _):
 def run_out_of_time(client, many):
     """More trials wait than run at once. Those that have not begun at the limit do not begin after it."""
     tasks = [golden("quick", "Paris", "Paris"), *(golden(f"t{at}", "Paris", "wait") for at in range(many))]
-    run = start_run(client, suite(*tasks, name="kind-late"), AGENT, runTimeoutMs=2_000)
+    run = start_run(client, suite(*tasks, name="kind-late"), AGENT, runTimeoutMs=4_000)
     snapshot = wait_for_run(client, run)
     started = types_of(log_of(client, run)).count("agent.invocation.started")
     assert started <= 1 + AT_ONCE, started
@@ -240,18 +240,11 @@ KINDS = {
 }  # fmt: skip
 
 
-SHORT = ["sqlite-two", "postgres", "postgres-workers"]  # of each database one, and of each form
-
-
 @pytest.fixture(
     scope="module",
     params=[pytest.param(one, marks=pytest.mark.together(f"kinds on {one}")) for one in DEPLOYMENTS],
 )
-def deployment(request, series, zygote, tmp_path_factory):
-    if request.param not in series(SHORT, DEPLOYMENTS):
-        pytest.skip(
-            "make soak runs this deployment too; other tests have one server on SQLite, or two processes on PostgreSQL"
-        )
+def deployment(request, zygote, tmp_path_factory):
     with deployed(zygote, tmp_path_factory.mktemp("deployment"), request.param) as running:
         yield running
 

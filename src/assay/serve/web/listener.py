@@ -74,6 +74,9 @@ class Listener:
         for task in self._handshakes:
             task.cancel()
 
+    async def wait_closed(self) -> None:  # uvicorn calls it when it stops
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
+
     def _listen(self) -> None:
         self._retry = None
         self._loop.add_reader(self._socket, self._accept if self._member is None else self._accept_share)

@@ -14,9 +14,10 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.outputs.failing_cases import CASES, FailingCase
 from assay.ports.cases import ERROR, FAILED, SKIPPED
 from assay.protocol.results import Status
+from assay.results.case_answers import CheckTally
 from assay.results.slices import MAX_SLICES, NONE, SliceRates, too_many_slices
 from assay.results.statistics import Group, Labels, OutcomeCounts, Statistics
-from assay.results.tally import CheckTally, Tally, TallyRecord
+from assay.results.tally import Tally, TallyRecord
 from assay.stats.intervals import Mean, Rate
 
 SEVERAL = (

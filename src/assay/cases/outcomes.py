@@ -30,10 +30,11 @@ from assay.ports.cases import (
 )
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.results import Status
+from assay.results.case_answers import Answers
 from assay.results.check_names import free_label
 from assay.results.reasons import number_of, score_of
 from assay.results.spending import Spending
-from assay.results.tally import Answers, Tally
+from assay.results.tally import Tally
 
 RESULTS = "results"  # the kind of evidence, of evaluations and of evals
 IDS = "case-ids"  # of a unit of several cases: a list, so that a page of cases need not read the results

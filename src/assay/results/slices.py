@@ -10,11 +10,12 @@ from assay.errors import InvalidRequest, MalformedPath, PathFault, Problem, Usag
 from assay.errors.door import place_of
 from assay.errors.nearest import did_you_mean
 from assay.protocol.json_types import is_list, is_object
+from assay.results.case_answers import Answers, CheckTally
 from assay.results.check_names import result_label
 from assay.results.columns import BLOCK, SpillFile
 from assay.results.run_end import RunFooter
 from assay.results.statistics import Statistics, statistics_of
-from assay.results.tally import PACK_AFTER, Answers, CheckTally
+from assay.results.tally import PACK_AFTER
 from assay.stats.intervals import Rate
 
 MAX_SLICES = 1_000  # of all dimensions together

@@ -6,9 +6,10 @@ from typing import Any
 from assay.cli.console.console import case_count, count_of
 from assay.cli.console.console_table import Page, Table, cell
 from assay.cli.render.repeats import repeat_line, select_ks
+from assay.results.case_answers import CheckTally
 from assay.results.spending import Spending
 from assay.results.statistics import CheckStatistics, Statistics
-from assay.results.tally import CheckTally, Tally
+from assay.results.tally import Tally
 from assay.stats.intervals import METHOD_NAMES, Mean, Method, Rate
 from assay.stats.number_text import format_usd, percent, range_text, rate_text, value_text
 

@@ -20,7 +20,8 @@ from assay.errors import BudgetExceeded
 from assay.fep.planning.plan import Plan
 from assay.fep.planning.scorer import OpenCase, ScoredCase, Scorer
 from assay.inputs.context import Context
-from assay.results.tally import Answers, Tally
+from assay.results.case_answers import Answers
+from assay.results.tally import Tally
 from assay.runs.run_options import CostBudget
 
 WINDOW = 1_024  # open cases behind a slow one
@@ -49,8 +50,8 @@ class Execution:
     """
     The cases of one run, in order. `stopped`: the cases that follow are skipped.
 
-    `score_in_place` scores the cases before the first one that needs an event loop. `stream` scores the others. What the
-    caller does with a case that they yield is in one section of `interrupts` with its scoring and counting.
+    `score_in_place` scores the cases before the first one that needs an event loop. `stream` scores the others. What
+    the caller does with a case that they yield is in one section of `interrupts` with its scoring and counting.
     """
 
     def __init__(

@@ -21,9 +21,10 @@ from assay.inputs.context import Context
 from assay.protocol.canonical import canonical
 from assay.protocol.duplicates import TWICE, duplicate_in
 from assay.protocol.results import Status
+from assay.results.case_answers import Answers
 from assay.results.run_end import without_end
 from assay.results.spending import NOTHING, Spending
-from assay.results.tally import Answers, Tally
+from assay.results.tally import Tally
 
 UNREPEATABLE = "standard input"
 

@@ -36,9 +36,10 @@ from assay.jsonpath import MISSING, Query
 from assay.jsonpath.query import Getter, batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseResult, TestCaseSummary
+from assay.results.case_answers import Answers
 from assay.results.number_ranges import declared_ranges
 from assay.results.spending import NOTHING, Spending, spending_of_all
-from assay.results.tally import Answers, Tally
+from assay.results.tally import Tally
 
 _encode = msgspec.json.Encoder().encode
 read_result = msgspec.json.Decoder(TestCaseResult).decode

@@ -59,7 +59,7 @@ def _run(name: str, passes: list[int], trials: int) -> RunScores:
     run = RunScores(name, ReadOptions(metric=PASSED))
     for case, passed in enumerate(passes):
         for trial in range(trials):
-            run.add_value(f"c{case}", float(trial < passed))
+            run.add_score(f"c{case}", None, trial < passed)
     return run
 
 

@@ -121,6 +121,7 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(hos
     assert msgspec.to_builtins(tally.summary()) == summary
     with pytest.raises(Conflict):
         await host.executor.cancel(run.id, "t")
+    assert await host.executor.stop(run.id, "t") == ended  # what has ended is as good as stopped
     await host.executor.close()
 
 

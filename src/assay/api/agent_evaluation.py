@@ -45,7 +45,7 @@ from assay.fep.records.service import EvaluationService
 from assay.host import parts as host_parts
 from assay.inputs.context import Context
 from assay.inputs.places import NO_PLACES, Places
-from assay.ports import ACTIVE, CLOSED, LOCAL_TENANT, EvidenceChunk, Run, Store
+from assay.ports import CLOSED, LOCAL_TENANT, EvidenceChunk, Run, Store
 from assay.ports.agents import Agent, Coverage, RunNeeds
 from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.agent_evals import EvalTask, Expected, Match
@@ -276,9 +276,7 @@ class AgentEvaluation:
 
     async def cancel(self, run: str) -> None:
         """Stop the run. The results that are recorded stay."""
-        current = await self.store.run(run)
-        if current is not None and current.status in ACTIVE:
-            await self.executor.cancel(run, LOCAL_TENANT)
+        await self.executor.stop(run, LOCAL_TENANT)
 
 
 @asynccontextmanager

@@ -241,7 +241,7 @@ async def run_suite(
         try:
             ended = await evals.executor.wait(run.id)
         except asyncio.CancelledError:
-            await asyncio.shield(evals.executor.cancel(run.id, LOCAL_TENANT))
+            await asyncio.shield(evals.executor.stop(run.id, LOCAL_TENANT))
             raise
         if record is not None:
             await write_recording(opened, ended, record, "record")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from assay.concurrency.event_loop import run_guarded, supervise
-from assay.errors import EnvironmentFailure, NotFound, Unavailable
+from assay.errors import Conflict, EnvironmentFailure, NotFound, Unavailable
 from assay.ports import (
     ACTIVE,
     Engine,
@@ -189,6 +189,15 @@ class RunExecutor:
     ) -> Run:
         """Cancel a run that has not ended: see `cancellation.cancel`."""
         return await cancel(self, run, tenant, reason=reason, documents=documents, timeout=timeout)
+
+    async def stop(self, run: str, tenant: str) -> Run:
+        """Cancel a run, unless it ends before that."""
+        try:
+            return await self.cancel(run, tenant)
+        except Conflict as conflict:
+            if conflict.reason != "closed":
+                raise
+            return await self.get(run, tenant)
 
     def conductor(self, run: str) -> Conductor | None:
         """The conductor of the run, if it is in this process."""

@@ -346,7 +346,7 @@ async def _wait(
         task.uncancel()
         progress.clear()
         echo_err("cancelling; the tasks that are done are stored")
-        return await evals.executor.cancel(run.id, run.tenant)
+        return await evals.executor.stop(run.id, run.tenant)
     finally:
         follower.cancel()
         progress.clear()

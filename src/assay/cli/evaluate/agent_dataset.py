@@ -209,6 +209,7 @@ class AgentExecution:
                 await write()
             ended = await store.run(run.id)
             assert ended is not None
+            interrupted = interrupted and ended.status != "completed"  # it ended as the signal came
             self._interrupted = interrupted
             if not interrupted:
                 self._finish(ended)

@@ -163,7 +163,7 @@ def mean_without_range(mean: float, cases: int, answers: int, deviation: Callabl
         return Mean(mean, None, None, answers, cases, "too-few")
     spread = deviation()
     reach = None if spread is None else t_reach(spread, cases, CONFIDENCE) or None
-    if reach is None:  # equal values, or their squares exceed the range of a float
+    if reach is None:  # equal values, or their squares are outside the range of a float
         return Mean(mean, None, None, answers, cases, "none")
     return Mean(mean, mean - reach, mean + reach, answers, cases, "t")
 

@@ -122,7 +122,7 @@ def test_the_agent_has_the_tools_and_an_unmet_call_says_why():
 
     async def act(task, ctx):
         seen["tools"] = [one.id for one in ctx.tools]
-        with pytest.raises(ToolFailure, match="none of the 1 fixtures of orders fits this call") as failure:
+        with pytest.raises(ToolFailure, match="the fixture of orders does not fit this call") as failure:
             await ctx.call("orders", {"id": 3})
         assert failure.value.code == "fixture_missing"
         return "done"

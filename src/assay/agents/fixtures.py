@@ -77,7 +77,12 @@ class FixtureTools:
 
     def _missing(self, tool: str, rules: int) -> str:
         if rules:
-            return f"none of the {rules} fixtures of {tool} fits this call, and it has none for every call"
+            none = (
+                f"the fixture of {tool} does not fit"
+                if rules == 1
+                else f"none of the {rules} fixtures of {tool} fits"
+            )
+            return f"{none} this call, and there is none for every call"
         return f"no fixture answers {tool}; there are fixtures for {', '.join(sorted(self.tools)) or 'none'}"
 
     @property

@@ -16,9 +16,15 @@ TOGETHER = pytest.mark.together("source code")
 class Module:
     def __init__(self, text):
         self.text, self.tree = text, ast.parse(text)
-        self._nodes = defaultdict(list)
-        for node in ast.walk(self.tree):
+        self._nodes, left = defaultdict(list), [self.tree]
+        while left:  # `ast.walk` takes three times as long
+            node = left.pop()
             self._nodes[type(node)].append(node)
+            for name, value in vars(node).items():
+                if isinstance(value, list):
+                    left += [one for one in value if isinstance(one, ast.AST)]
+                elif isinstance(value, ast.AST) and name != "ctx":
+                    left.append(value)
 
     def nodes(self, *kinds):
         """Every node of these kinds."""

@@ -241,7 +241,7 @@ async def check_it_was_too_late(host, run):
 
 @with_executor
 async def test_a_run_that_times_out_keeps_its_results(host):
-    timed = ExecutorHost(host.store, how=ExecutionOptions(run_seconds=1.5))
+    timed = ExecutorHost(host.store, how=ExecutionOptions(run_seconds=4))
     await timed.executor.open()
     await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
     await timed.executor.close()

@@ -42,6 +42,25 @@ def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
     assert width <= 390, "the page scrolls sideways on a phone"
 
 
+def test_groups_are_those_of_all_runs_and_a_search_is_for_runs(page, site, runs):
+    """The server makes no groups of runs that it has to look at, nor in another order."""
+    grid = page.get_by_role("grid", name="Runs")
+    groups = page.get_by_role("grid", name="Suites and experiments")
+    page.goto(f"{site.url}/#/runs?q=offline&agent=nobody&sort=score")
+    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+    page.keyboard.press("s")
+    expect(row_of(groups, "local.shop.evals.offline")).to_be_visible()
+    expect(page).to_have_url(f"{site.url}/#/runs?group=name")
+    page.keyboard.press("/")
+    page.keyboard.type("offline")
+    expect(row_of(grid, "local.shop.evals.offline")).to_be_visible()
+    expect(groups).to_have_count(0)
+    page.get_by_role("button", name="Clear the search").click()
+    expect(groups).to_be_visible()
+    page.get_by_role("button", name="Group by suite", pressed=True).click()
+    expect(page).to_have_url(f"{site.url}/#/runs")
+
+
 def test_filters_are_in_the_address_and_are_restored_from_it(page, site, runs):
     page.goto(f"{site.url}/#/runs")
     page.get_by_label("Kind", exact=True).select_option("agent-eval")

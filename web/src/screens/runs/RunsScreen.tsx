@@ -10,7 +10,7 @@ import { factsApart } from "./apart";
 import { CompactRun, EXPORT_COLUMNS, KIND_NAMES, Outcome, runAddress, runColumns, ScoreCell, titleOf } from "./columns";
 import { NoMatch, NoRuns } from "./EmptyRuns";
 import { useLiveRuns } from "./live";
-import { isFiltered, useRunsState } from "./query";
+import { isFiltered, isScanned, useRunsState } from "./query";
 import { RunsToolbar } from "./RunsToolbar";
 
 const EXPORT_LIMIT = 5_000;
@@ -30,7 +30,7 @@ export default function RunsScreen() {
     placeholderData: keepPreviousData,
   });
   const indexed = { kind: filter.kind, status: filter.status, name: filter.name, passed: filter.passed };
-  const scanned = !state.grouped && (filter.text ?? filter.agentId ?? filter.tag) !== undefined; // the server looks at each run, and does not count ahead
+  const scanned = isScanned(filter);
   const counts = useQuery({
     queryKey: ["run-counts", indexed],
     queryFn: ({ signal }) => queryRuns({ filter: indexed, counts: true, limit: 1 }, signal),

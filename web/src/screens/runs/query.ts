@@ -1,7 +1,7 @@
 /** The query of the list, from the address of the page. */
 import { useMemo } from "react";
 import { type Kind, KINDS, type RunFilter, type RunSort, type RunsQuery, type Status } from "~/api/runs";
-import { useListParam, useParam } from "~/state/address";
+import { changeParams, useListParam, useParam } from "~/state/address";
 import type { Sort } from "~/ui";
 
 export const STATUS_CHOICES: readonly (readonly [value: string, text: string, statuses: Status[]])[] = [
@@ -23,7 +23,7 @@ export function useRunsState() {
   const [agent, setAgent] = useParam("agent");
   const [tag, setTag] = useParam("tag");
   const [sortText, setSortText] = useParam("sort", "-created");
-  const [group, setGroup] = useParam("group");
+  const [group] = useParam("group");
   const [picked, setPicked] = useListParam("pick");
   const sort = useMemo<Sort>(() => {
     const by = sortText.replace(/^-/, "");
@@ -42,21 +42,32 @@ export function useRunsState() {
     if (text.trim()) made.text = text.trim().slice(0, 200);
     return made;
   }, [kind, status, verdict, name, agent, tag, text]);
+  const grouped = group === "name" && !isScanned(filter);
   const query = useMemo<RunsQuery>(
     () => ({
       filter,
-      sort: { by: sort.by as RunSort, order: sort.descending ? "desc" : "asc" },
-      ...(group === "name" ? { groupBy: "name" as const } : {}),
+      ...(grouped ? { groupBy: "name" as const } : { sort: { by: sort.by as RunSort, order: sort.descending ? "desc" : "asc" } }),
       limit: 50,
     }),
-    [filter, sort, group],
+    [filter, sort, grouped],
   );
   return {
     text, setText, kind: kind as Kind | "", setKind, status, setStatus, verdict, setVerdict, name, setName, agent, setAgent, tag, setTag,
     sort, setSort: (next: Sort) => setSortText(`${next.descending ? "-" : ""}${next.by}`),
-    grouped: group === "name", setGrouped: (on: boolean) => setGroup(on ? "name" : ""),
+    grouped, setGrouped,
     picked, setPicked, filter, query,
   };
+}
+
+/** Groups have the newest run first, and are those of all runs: what they cannot have leaves the address. */
+function setGrouped(on: boolean): void {
+  const removed = { q: undefined, agent: undefined, tag: undefined, sort: undefined };
+  changeParams(on ? { ...removed, group: "name" } : { group: undefined }, { replace: true });
+}
+
+/** Whether the server looks at each run. Then it does not count ahead, and makes no groups. */
+export function isScanned(filter: RunFilter): boolean {
+  return (filter.text ?? filter.agentId ?? filter.tag) !== undefined;
 }
 
 export type RunsState = ReturnType<typeof useRunsState>;

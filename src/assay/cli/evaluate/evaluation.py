@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, aclosing, nullcontext, suppress
+from contextlib import ExitStack, aclosing, nullcontext
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from assay.backends.provider_config import ProviderPolicy
@@ -232,9 +232,11 @@ class Evaluation:
                 raise self.timeout() from None
             finally:
                 ticker.cancel()
-                with suppress(asyncio.CancelledError):
-                    await ticker
+                await asyncio.wait((ticker,))
                 await self.services.close()
+                failure = None if ticker.cancelled() else ticker.exception()
+                if isinstance(failure, Exception):  # an interrupt in it has left the event loop already
+                    raise failure
 
     def _writer(self) -> Callable[[ScoredCase], None]:
         """The function that gives a case to every sink. The line of a case is made only for a sink that takes it."""

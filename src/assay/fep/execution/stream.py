@@ -7,7 +7,8 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from assay.errors import BudgetExceeded, Refusal
@@ -79,11 +80,11 @@ class _CaseWindow:
                 self._window_bytes += begun.size
                 self._interrupts.release()
                 while not self._first_done and (self._scheduler.busy or self._is_full):
-                    await self._yield_to_loop(self._scheduler.progress())
+                    await self._yield_to_loop(self._scheduler.progress)
                 for scored in self._completed_cases():
                     yield scored
             if number % YIELD_EVERY == 0 or time.monotonic() > until:
-                await self._yield_to_loop(asyncio.sleep(0))
+                await self._yield_to_loop(partial(asyncio.sleep, 0))
                 until = time.monotonic() + YIELD_SECONDS
         self._interrupts.release()
         async for scored in self._drain():
@@ -122,7 +123,7 @@ class _CaseWindow:
         """Yield the open cases after the last context."""
         while self._window:
             if not self._first_done:
-                await self._yield_to_loop(self._scheduler.progress())
+                await self._yield_to_loop(self._scheduler.progress)
             for scored in self._completed_cases():
                 yield scored
 
@@ -150,9 +151,10 @@ class _CaseWindow:
             yield head
             self._interrupts.release()
 
-    async def _yield_to_loop(self, awaitable: Awaitable[None]) -> None:
+    async def _yield_to_loop(self, wait: Callable[[], Awaitable[None]]) -> None:
+        """A function, because an interrupt between the lines would leave a coroutine that nobody awaits."""
         try:
-            await awaitable
+            await wait()
         except asyncio.CancelledError:
             if not self._execution.options.skip_rest:
                 raise

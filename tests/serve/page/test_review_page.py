@@ -126,6 +126,7 @@ def test_an_answer_that_the_server_refuses_is_named_and_sent_again(site, page):
     page.goto(f"{site.address(run)}/review")
     expect(page.get_by_text("Case 1 of 4")).to_be_visible()
     page.route("**/annotations", lambda route: route.abort())
+    expect(page.get_by_role("button", name="Pass")).to_be_enabled()
     page.keyboard.press("1")
     problem = page.get_by_role("alert").filter(has_text="is not stored")
     expect(problem).to_be_visible()

@@ -65,6 +65,7 @@ def test_a_case_shows_its_reason_difference_arguments_and_trajectory(site, page)
     expect(drawer.get_by_role("group", name="Output", exact=True)).to_have_text("I am not sure.")
     expect(drawer).to_contain_text("The customer asks about order 17.")
     expect(drawer).to_contain_text(re.compile("Turn 1.*acme:m-1.*412 tokens in, 31 out"))
+    expect(drawer.locator(".skeleton")).to_have_count(0)  # what loads last moves what is below it
     drawer.locator(".step-tool").filter(has_text="shop:orders").click()
     step = drawer.get_by_role("region", name="Chosen step")
     expect(step).to_contain_text("fixture")

@@ -35,8 +35,9 @@ def address(request, disk):
         pytest.skip("only our own PostgreSQL sees the folders of this test")
     owner, place = os.stat(server._own.pgdata), disk / "space"
     place.mkdir()
-    for folder in (place, *place.parents[:4]):
-        os.chmod(folder, 0o755)
+    for folder in (place, *place.parents):
+        if not folder.stat().st_mode & 0o001:  # those of pytest are its user's alone
+            os.chmod(folder, 0o755)
     os.chown(place, owner.st_uid, owner.st_gid)
     server.run(SQL("CREATE TABLESPACE {} LOCATION {}").format(Identifier(name), Literal(str(place))))
     server.run(SQL("CREATE DATABASE {} TABLESPACE {}").format(Identifier(name), Identifier(name)))

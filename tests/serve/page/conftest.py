@@ -13,8 +13,14 @@ from support.page.page_site import Site, find_browser, open_browser
 from support.page.png import shrink
 
 GROUPS = {  # the other files are a third one; each takes about as long
-    "page: run": ("test_run_page.py", "test_review_page.py", "test_layout_shift.py", "test_decision_page.py"),
-    "page: decisions": ("test_decisions_page.py", "test_docs_page.py", "test_oidc_page.py"),
+    "page: run": ("test_run_page.py", "test_review_page.py"),
+    "page: decisions": (
+        "test_decisions_page.py",
+        "test_docs_page.py",
+        "test_oidc_page.py",
+        "test_layout_shift.py",
+        "test_decision_page.py",
+    ),
 }
 GROUP_OF = {file: group for group, files in GROUPS.items() for file in files}
 PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"

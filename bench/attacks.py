@@ -206,7 +206,8 @@ def main() -> int:
 def start_command(folder: Path, environ: Mapping[str, str] | None = None) -> Generator[ServerProcess]:
     """`assay serve`, as an operator starts it; SIGTERM must end it within its grace period."""
     more = environ or {}
-    (folder / "assay.toml").write_text(SETTINGS)
+    with (folder / "assay.toml").open("a") as file:  # an attack may have settings of its own
+        file.write(SETTINGS)
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--port", "0"],
         cwd=folder,

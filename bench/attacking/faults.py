@@ -143,7 +143,7 @@ def pause_and_die(target: Target) -> None:
     """
     dice, servers, begun = random.Random(34), [Server(), Server()], list[str]()
     resumed: dict[Server, float] = {}  # servers that pause, and until when
-    until, faults = time.monotonic() + STORM, Counter[str]()
+    until, faults, failures = time.monotonic() + STORM, Counter[str](), list[str]()
     suite = _patient_suite(target)
     while (now := time.monotonic()) < until:
         for server in [one for one, end in resumed.items() if end <= now]:
@@ -153,8 +153,14 @@ def pause_and_die(target: Target) -> None:
         awake = [one for one in servers if one not in resumed]
         for _ in range(RUNS - len(active)):
             place = Target(dice.choice(awake).url, "", target.key) if awake else target
-            with suppress(OSError, http.client.HTTPException, KeyError):
+            try:
                 begun.append(_begin(place, suite))
+            except (
+                OSError,
+                http.client.HTTPException,
+                AssertionError,
+            ) as failure:  # the server is being killed
+                failures.append(repr(failure))
         fault = dice.choice(("pause", "kill", "restart"))
         at = dice.randrange(len(servers))
         if fault == "pause" and servers[at] not in resumed:
@@ -176,7 +182,7 @@ def pause_and_die(target: Target) -> None:
         server.close()
     lost = {run: one for run, one in ended.items() if one != "completed"}
     assert not lost, f"{len(lost)} of {len(ended)} runs after {dict(faults)}: {lost}"
-    assert len(ended) > RUNS, f"only {len(ended)} runs after {dict(faults)}"
+    assert len(ended) > RUNS, f"only {len(ended)} runs after {dict(faults)}: {failures[-1:]}"
 
 
 def _patient_suite(target: Target) -> str:
@@ -197,7 +203,9 @@ def _patient_suite(target: Target) -> str:
 
 def _begin(target: Target, suite: str) -> str:
     body = {"mode": "eval", "evalSuiteRef": suite, "agentId": AGENT}
-    return target.request("POST", "/v1/runs", body).json["runId"]
+    answer = target.request("POST", "/v1/runs", body)
+    assert answer.status == 201, answer.body
+    return answer.json["runId"]
 
 
 def _status(target: Target, run: str) -> str:

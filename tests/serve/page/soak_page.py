@@ -21,7 +21,7 @@ from support.waiting import wait_until
 
 CASES = int(os.environ.get("PAGE_CASES", "100000"))
 RUNS = int(os.environ.get("PAGE_RUNS", "20000"))
-MOST_SECONDS, MOST_MEGABYTES = 2.0, 200
+MOST_SECONDS, MOST_MEGABYTES, MOST_KEPT = 2.0, 300, 200
 MOST_MEDIAN_FRAME, MOST_LATE_FRAME = 50, 150  # ms; without a graphics card, 33 is usual
 
 SLOWNESS = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # another process has the machine too
@@ -147,16 +147,16 @@ def memory_of(browser, page) -> tuple[float, float]:
 
 
 def check_memory(browser, page, figures, name):
-    """What the page needs. A browser on a machine with free memory also keeps garbage, of 200 MB after scrolling."""
-    _, figures[f"{name}: tab process with its garbage, MB"] = memory_of(browser, page)
+    """The tab as it is, with garbage that the browser has not collected, and what it keeps after a collection."""
+    heap, whole = memory_of(browser, page)
+    figures[f"{name}: heap, MB"], figures[f"{name}: tab process, MB"] = heap, whole
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
     session.send("Memory.simulatePressureNotification", {"level": "critical"})
     wait_until(
-        lambda: memory_of(browser, page)[1] < MOST_MEGABYTES, lambda: f"{memory_of(browser, page)[1]} MB"
+        lambda: memory_of(browser, page)[1] < MOST_KEPT, lambda: f"{memory_of(browser, page)[1]} MB are kept"
     )
-    heap, whole = memory_of(browser, page)
-    figures[f"{name}: heap, MB"], figures[f"{name}: tab process, MB"] = heap, whole
+    figures[f"{name}: tab process after a collection, MB"] = memory_of(browser, page)[1]
     assert heap < MOST_MEGABYTES
     assert whole < MOST_MEGABYTES
 

@@ -155,11 +155,7 @@ def pause_and_die(target: Target) -> None:
             place = Target(dice.choice(awake).url, "", target.key) if awake else target
             try:
                 begun.append(_begin(place, suite))
-            except (
-                OSError,
-                http.client.HTTPException,
-                AssertionError,
-            ) as failure:  # the server is being killed
+            except (OSError, http.client.HTTPException, AssertionError) as failure:  # it is being killed
                 failures.append(repr(failure))
         fault = dice.choice(("pause", "kill", "restart"))
         at = dice.randrange(len(servers))

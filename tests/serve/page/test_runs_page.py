@@ -42,7 +42,7 @@ def test_the_list_shows_every_kind_with_scores_and_intervals(page, site, runs):
     assert width <= 390, "the page scrolls sideways on a phone"
 
 
-def test_groups_are_those_of_all_runs_and_a_search_is_for_runs(page, site, runs):
+def test_grouping_removes_a_search_and_an_order_and_a_search_shows_runs(page, site, runs):
     """The server makes no groups of runs that it has to look at, nor in another order."""
     grid = page.get_by_role("grid", name="Runs")
     groups = page.get_by_role("grid", name="Suites and experiments")

@@ -59,7 +59,7 @@ export function useRunsState() {
   };
 }
 
-/** Groups have the newest run first, and are those of all runs: what they cannot have leaves the address. */
+/** Groups have the newest run first and cannot be searched: what they cannot have leaves the address. */
 function setGrouped(on: boolean): void {
   const removed = { q: undefined, agent: undefined, tag: undefined, sort: undefined };
   changeParams(on ? { ...removed, group: "name" } : { group: undefined }, { replace: true });

@@ -1,10 +1,12 @@
 """What a screen shows stays in its place while the rest of it loads, so that a click never meets something else."""
 
+import time
+
 import pytest
 from playwright.sync_api import expect
 
 from support.page.conversations import conversations
-from support.page.page_runs import evaluation
+from support.page.page_runs import EXACT, evaluation
 
 MOST = 0.02  # a hundredth of what a reader calls steady is 0.1
 SHIFTS = """window.shifts = [];
@@ -32,9 +34,13 @@ MOVED = """() => window.shifts.map((one) => [one.value.toFixed(4), ...one.source
 
 @pytest.fixture(scope="module")
 def addresses(site):
-    """Screens by name: runs of conversations with tags and failures. `make soak` looks at others too."""
+    """Screens by name: runs of conversations with tags and failures, and a case. `make soak` looks at others too."""
     talks = [site.runs.evaluate(conversations(version, 30), "talks") for version in ("before", "after")]
+    case = {"id": "a", "input": "How?", "expected": "Use a *list*:\n\n1. one\n2. two\n"}
+    answer = "Use a *list*:\n\n1. one\n3. three\n"
+    other = site.runs.evaluate(evaluation([case], [answer], [EXACT]), "lists")
     found = {"run": f"runs/{talks[1]}", "compare": f"compare?runs={talks[0]},{talks[1]}"}
+    found["case"] = f"runs/{other}?case=0"
     if site.full:
         fine = site.runs.evaluate(evaluation([{"id": "a", "input": "x"}], ["x"], []), "fine")
         scores = f"compare?runs={talks[0]},{talks[1]}&metric=score"
@@ -42,11 +48,18 @@ def addresses(site):
     return found | {"list": "runs"}
 
 
+def late(route):
+    """A script that comes some frames after what asks for it."""
+    time.sleep(0.05)
+    route.continue_()
+
+
 @pytest.mark.new_tab
 @pytest.mark.parametrize("width", [1440, 390])
 def test_nothing_moves_while_a_screen_loads(site, page, addresses, width):
     page.set_viewport_size({"width": width, "height": 900})
     page.add_init_script(SHIFTS)
+    page.route("**/assets/*.js", late)
     found = {}
     for name, address in addresses.items():
         if name == "list" and width < 800:

@@ -1,17 +1,17 @@
 import "./content.css";
-import { lazy, memo, Suspense, useState } from "react";
+import { memo, useState } from "react";
 
 import { Segments } from "~/ui/controls";
 import { VisibleText } from "~/ui/VisibleText";
 
 import { JsonTree } from "./JsonTree";
 import { Folded, LongText, PlainText } from "./LongText";
+import { Markdown } from "./Markdown";
 import { type Mode, MODES, setMode, useMode } from "./mode";
 import { Picture } from "./Picture";
 import { besideMessages, isObject, mainText, type Message, messagesOf, type Part, parsed, readableText, textOf, type ToolCall } from "./shapes";
 import { isTame } from "./tame";
 
-const Markdown = lazy(() => import("./Markdown").then((module) => ({ default: module.Markdown })));
 const MAX_MESSAGES = 60; // the last ones of a conversation; the others on demand
 const MARKED = /(^|\n)\s{0,3}(#{1,6} |[-*+] |\d+[.)] |> |```|~~~|\|.*\|)|\*\*|__|`|\[[^\]\n]*\]\(|!\[|\*\S/;
 
@@ -71,12 +71,7 @@ function RichText({ text, label }: { text: string; label: string }) {
 }
 
 function Rich({ text }: { text: string }) {
-  if (!MARKED.test(text) || !isTame(text)) return <PlainText text={text} />;
-  return (
-    <Suspense fallback={<PlainText text={text} />}>
-      <Markdown text={text} />
-    </Suspense>
-  );
+  return MARKED.test(text) && isTame(text) ? <Markdown text={text} /> : <PlainText text={text} />;
 }
 
 function Conversation({ messages, rest, label }: { messages: Message[]; rest: Record<string, unknown> | null; label: string }) {

@@ -1,7 +1,7 @@
 import "./run.css";
 import "./case.css";
 
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { usePrefetchQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { ScreenProps } from "~/app/routes";
@@ -15,7 +15,7 @@ import { Empty, ErrorState, Loading, Notice, StatusChip, Tag } from "~/ui/displa
 import { isWide } from "~/ui/overlay";
 import { ago, count, duration, moment, plural } from "~/ui/format";
 
-import { CaseDrawer } from "./CaseDrawer";
+import { CASE_VIEW, CaseDrawer } from "./CaseDrawer";
 import { Decision } from "./Decision";
 import { Headline } from "./Headline";
 import { useLive } from "./live";
@@ -162,6 +162,7 @@ function RunHead({ overview: { run, about, links } }: { overview: Overview }) {
 
 function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   const { run } = overview;
+  usePrefetchQuery(CASE_VIEW);
   const { path, params } = useAddress();
   const view = useMemo(() => viewOf(params), [params]);
   const rows = useRows(run.runId, view);

@@ -5,12 +5,12 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tansta
 import { useEffect, useMemo, useState } from "react";
 import type { ScreenProps } from "~/app/routes";
 import { ApiError, apiUrl } from "~/api/client";
-import { type CheckResult, type EvaluationRequest, runEvaluation, tryEvaluation } from "~/api/evaluate";
-import { ContentView } from "~/content/ContentView";
+import { type EvaluationRequest, runEvaluation, tryEvaluation } from "~/api/evaluate";
 import { formatAddress, navigate, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
+import { part } from "~/state/parts";
 import { tabStorage } from "~/state/storage";
-import { Button, Chip, Empty, ErrorState, Loading, Menu, Segments, type Tone, VisibleText, writeClipboard } from "~/ui";
+import { Button, Empty, ErrorState, Loading, Menu, Segments, writeClipboard } from "~/ui";
 import { Catalogue } from "./Catalogue";
 import { CodeArea } from "./CodeArea";
 import { toCurl, toPython, toYaml } from "./copies";
@@ -18,6 +18,7 @@ import { buildRequest, type Draft, EXAMPLE, type LineProblem, locate, type Part 
 
 const STORED = "assay.try"; // in sessionStorage: the texts are content, so they are in no address
 const SILENCE_MS = 350;
+const RESULTS = part("results of a draft", () => import("./Results"));
 
 function storedDraft(): Draft {
   try {
@@ -46,6 +47,7 @@ export default function TryScreen(_: ScreenProps) {
     retry: false,
     gcTime: 0,
   });
+  const view = useQuery(RESULTS);
   const queries = useQueryClient();
   const stored = useMutation({
     mutationFn: runEvaluation,
@@ -127,8 +129,10 @@ export default function TryScreen(_: ScreenProps) {
             </Empty>
           ) : refused ? (
             <ErrorState error={refused} retry={() => void result.refetch()} />
-          ) : result.data ? (
-            <Results checks={result.data.results[0]?.check_results ?? []} />
+          ) : view.isError ? (
+            <ErrorState error={view.error} retry={() => window.location.reload()} />
+          ) : result.data && view.data ? (
+            <view.data.Results checks={result.data.results[0]?.check_results ?? []} />
           ) : (
             <Loading />
           )}
@@ -155,65 +159,6 @@ function problemsOf(error: ApiError): { place: string; message: string }[] {
 function serverProblems(error: Error | null, built: ReturnType<typeof buildRequest>): LineProblem[] {
   if (!(error instanceof ApiError) || error.status !== 400) return [];
   return problemsOf(error).map((problem) => locate(problem.place, problem.message, built));
-}
-
-function Results({ checks }: { checks: CheckResult[] }) {
-  const passed = checks.filter((check) => check.results["passed"] === true).length;
-  if (checks.length === 0) return <Empty title="No check" icon="plus" />;
-  return (
-    <>
-      <p className="quiet" role="status">
-        {passed} of {checks.length} passed
-      </p>
-      <ol className="try-checks">
-        {checks.map((check, index) => (
-          <OneResult key={index} check={check} />
-        ))}
-      </ol>
-    </>
-  );
-}
-
-function OneResult({ check }: { check: CheckResult }) {
-  const verdict = check.results["passed"];
-  const [tone, word]: [Tone, string] =
-    check.status !== "completed" ? ["warn", "not measured"] : verdict === true ? ["pass", "passed"] : verdict === false ? ["fail", "failed"] : ["mute", "no verdict"];
-  const rest = Object.entries(check.results).filter(([name]) => name !== "passed");
-  return (
-    <li className={`try-check ${tone}`}>
-      <div className="row">
-        <Chip tone={tone}>{word}</Chip>
-        <h3 className="mono">{check.metadata?.check_name ?? check.check_type}</h3>
-      </div>
-      {check.error && (
-        <p>
-          <VisibleText text={`${check.error.type}: ${check.error.message}`} />
-        </p>
-      )}
-      <dl className="try-arguments">
-        {rest.map(([name, value]) => (
-          <Value key={name} name={name} value={value} />
-        ))}
-        {Object.entries(check.resolved_arguments ?? {}).map(([name, argument]) => (
-          <Value key={`argument ${name}`} name={name} value={argument.value} path={argument.jsonpath} />
-        ))}
-      </dl>
-    </li>
-  );
-}
-
-function Value({ name, value, path }: { name: string; value: unknown; path?: string }) {
-  return (
-    <div>
-      <dt className="mono">
-        {name}
-        {path && <span className="faint"> {path}</span>}
-      </dt>
-      <dd>
-        <ContentView value={value} label={name} />
-      </dd>
-    </div>
-  );
 }
 
 /** The request as a file, a command or a program. */

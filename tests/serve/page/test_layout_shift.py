@@ -40,18 +40,21 @@ def addresses(site):
     answer = "Use a *list*:\n\n1. one\n3. three\n"
     other = site.runs.evaluate(evaluation([case], [answer], [EXACT]), "lists")
     found = {"run": f"runs/{talks[1]}", "compare": f"compare?runs={talks[0]},{talks[1]}"}
-    found["case"] = f"runs/{other}?case=0"
     if site.full:
         fine = site.runs.evaluate(evaluation([{"id": "a", "input": "x"}], ["x"], []), "fine")
         scores = f"compare?runs={talks[0]},{talks[1]}&metric=score"
         found |= {"fine": f"runs/{fine}", "agent": f"runs/{site.run('support')}", "scores": scores}
-    return found | {"list": "runs"}
+    return found | {"list": "runs", "case": f"runs/{other}?case=0"}
 
 
-def late(route):
-    """A script that comes some frames after what asks for it."""
-    time.sleep(0.05)
-    route.continue_()
+def after(seconds):
+    """A route whose answer comes so late."""
+
+    def late(route):
+        time.sleep(seconds)
+        route.continue_()
+
+    return late
 
 
 @pytest.mark.new_tab
@@ -59,11 +62,13 @@ def late(route):
 def test_nothing_moves_while_a_screen_loads(site, page, addresses, width):
     page.set_viewport_size({"width": width, "height": 900})
     page.add_init_script(SHIFTS)
-    page.route("**/assets/*.js", late)
     found = {}
     for name, address in addresses.items():
         if name == "list" and width < 800:
             continue  # its rows have one height
+        if name == "case":
+            page.route("**/assets/*.js", after(0.02))  # some frames after what asks for it
+            page.route("**/assets/*.woff2", after(0.3))  # when the screen is there
         page.goto(f"{site.url}/?{name}#/{address}")  # another document for each
         expect(page.locator("[role=grid]").first).to_be_visible()
         page.wait_for_function(QUIET)

@@ -13,12 +13,11 @@ from support.page.page_site import Site, find_browser, open_browser
 from support.page.png import shrink
 
 GROUPS = {  # the other files are a third one; each takes about as long
-    "page: run": ("test_run_page.py", "test_review_page.py"),
+    "page: run": ("test_run_page.py", "test_review_page.py", "test_layout_shift.py"),
     "page: decisions": (
         "test_decisions_page.py",
         "test_docs_page.py",
         "test_oidc_page.py",
-        "test_layout_shift.py",
         "test_decision_page.py",
     ),
 }

@@ -40,11 +40,12 @@ def host(provider, tmp_path_factory):
 
 @pytest.fixture
 def tab(browser, host):
-    """A tab of a new browser, which remembers what it was asked for and what it sent to our server."""
+    """A tab of a new browser, which remembers its requests and their answers."""
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
-    page.sent = []
+    page.sent, page.answers = [], []
     page.on("request", lambda request: page.sent.append(request))  # noqa: PLW0108  # it takes no built-in
+    page.on("response", lambda answer: page.answers.append(answer))  # noqa: PLW0108
     yield page
     context.close()
 
@@ -93,12 +94,15 @@ def test_a_person_signs_in_and_out_and_no_token_is_in_the_page_the_address_or_th
     key = tab.evaluate("sessionStorage.getItem('assay.key')")
     assert key.startswith("assay_session_")
     assert [one["name"] for one in tab.context.cookies(host.url) if "assay" in one["name"]] == []
+    expect(tab.get_by_text("No run fits")).to_be_visible()
     ours = [request for request in tab.sent if request.url.startswith(host.url)]
     (back,) = (request for request in ours if "/sign-in/callback" in request.url)
     code = back.url.partition("code=")[2].partition("&")[0]
     assert len(code) > 20
-    answers = [one.response() for one in ours[ours.index(back) + 1 :] if "/v1/" in one.url]
-    texts = [everything_of(tab), log.getvalue(), *(one.text() for one in answers if one.ok)]
+    later = ours[ours.index(back) + 1 :]
+    answers = [one for one in tab.answers if one.request in later and "/v1/" in one.url and one.ok]
+    assert any(one.url.endswith("query") for one in answers)  # a request for changes still waits
+    texts = [everything_of(tab), log.getvalue(), *(one.text() for one in answers)]
     texts += [one.url for one in ours if one is not back]
     assert len(texts) > 10
     for text in texts:

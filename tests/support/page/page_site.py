@@ -65,16 +65,20 @@ def open_browser():
     )
 
     expect.set_options(timeout=1_000 * PATIENCE)
-    with sync_playwright() as playwright:
-        browser = launched(
-            lambda: playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS), Error
-        )
-        for offline in (False, True):  # `SERVED` and `FILES`
-            context = browser.new_context(reduced_motion="reduce", offline=offline)
-            context.set_default_timeout(1_000 * PATIENCE)
-            context.new_page()  # it stays, and with it the process
+    with sync_playwright() as playwright, started(playwright.chromium, Error) as browser:
         yield browser
-        browser.close()
+
+
+@contextlib.contextmanager
+def started(chromium, failure):
+    """A browser of this kind, with its contexts. A second one has processes of its own."""
+    browser = launched(lambda: chromium.launch(executable_path=find_browser(), args=ARGUMENTS), failure)
+    for offline in (False, True):  # `SERVED` and `FILES`
+        context = browser.new_context(reduced_motion="reduce", offline=offline)
+        context.set_default_timeout(1_000 * PATIENCE)
+        context.new_page()  # it stays, and with it the process
+    yield browser
+    browser.close()
 
 
 def tab_to(page, found, most=80):

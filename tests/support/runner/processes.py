@@ -28,6 +28,7 @@ import pytest
 
 from support.runner import cpu, forkserver
 from support.runner.zygote import OWNER
+from support.waiting import wait_until
 
 AHEAD = 2  # a process must know its next test to decide which fixtures end
 WHOLE = 40  # tests of a file that are not divided: a second process would make its fixtures again
@@ -181,7 +182,10 @@ class ForkedTests:
             return None  # as without this plugin
         session.config._tmp_path_factory.getbasetemp()
         forkserver.shared = self.zygote.ready()
-        assert threading.active_count() == 1, "a process that has threads cannot fork"
+        wait_until(
+            lambda: threading.active_count() == 1,
+            lambda: f"a process that has threads cannot fork: {threading.enumerate()}",
+        )
         gc.collect()
         gc.freeze()
         sys.stdout.flush()

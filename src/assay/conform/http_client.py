@@ -112,7 +112,7 @@ class HttpClient:
             with closing(connection.getresponse()) as response:
                 yield response
         except (OSError, HTTPException, ValueError, Unanswered) as wrong:
-            if alarm.rang:
+            if alarm.rang or isinstance(wrong, TimeoutError):  # whichever of both was first
                 raise Unanswered(f"{what}: {late}") from None
             if isinstance(wrong, Unanswered):
                 raise

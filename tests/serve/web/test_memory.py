@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from assay.serve.web.memory import GROWTH, MemoryKeeper, resident_bytes
+from assay.serve.web.memory import GROWTH, HELD, POSTPONED, MemoryKeeper, resident_bytes
 
 
 class Node:
@@ -39,6 +39,21 @@ def test_old_garbage_is_collected_when_memory_has_grown(levels, given_back):
         assert (there() is None) == any(given_back)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("held", "looks"),
+    [([HELD], 1), ([HELD + 1, HELD + 1, 0], 3), ([HELD + 1] * (POSTPONED + 5), POSTPONED + 1)],
+)
+def test_a_collection_waits_for_large_bodies_but_not_for_ever(held, looks):
+    """It would look at all that they have become, and nothing else runs meanwhile."""
+    levels, following = iter([0]), iter(held)
+    keeper = MemoryKeeper(lambda: next(levels, GROWTH + 1), lambda: next(following))
+
+    async def look():
+        return [await keeper.look() for _ in range(looks)]
+
+    assert asyncio.run(look()) == [False] * (looks - 1) + [True]
 
 
 def test_the_memory_of_the_process_is_measured():

@@ -19,6 +19,10 @@ from assay.concurrency.threads import in_thread
 
 EVERY = 5.0  # seconds between two looks
 GROWTH = 32 << 20  # bytes; a full collection takes 10 to 50 ms, so it is worth that much
+HELD = (
+    8 << 20
+)  # bytes that bodies hold; a collection would look at all they have become, for 0.3 s if they hold 240 MB
+POSTPONED = 12  # looks; so long a collection waits for bodies that come one after the other
 ARENAS = 2  # of glibc, for all threads; by default each thread has its own, with its own free blocks
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _STATM = Path("/proc/self/statm")
@@ -50,11 +54,18 @@ def _call(name: str, *arguments: int) -> None:
 
 
 class MemoryKeeper:
-    """Looks at the memory of the process, and gives memory back when it has grown since the last time."""
+    """
+    Looks at the memory of the process, and gives memory back when it has grown since the last time.
 
-    def __init__(self, resident: Callable[[], int] = resident_bytes) -> None:
-        self._resident = resident
+    `held` returns the bytes of bodies of requests that are being answered.
+    """
+
+    def __init__(
+        self, resident: Callable[[], int] = resident_bytes, held: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._resident, self._held = resident, held
         self._level = resident()
+        self._postponed = 0
 
     async def look(self) -> bool:
         """Whether memory was given back."""
@@ -62,6 +73,10 @@ class MemoryKeeper:
         self._level = min(self._level, now)
         if now - self._level <= GROWTH:
             return False
+        if self._held() > HELD and self._postponed < POSTPONED:
+            self._postponed += 1
+            return False
+        self._postponed = 0
         await in_thread(release_memory)
         self._level = self._resident()
         return True

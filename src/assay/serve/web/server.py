@@ -96,7 +96,8 @@ class WebServer(uvicorn.Server):
         gc.set_threshold(*GC_THRESHOLDS)
         sys.setswitchinterval(GIL_SWITCH_INTERVAL)
         limit_arenas()
-        self._keeper = asyncio.create_task(MemoryKeeper().run())
+        keeper = MemoryKeeper(held=lambda: self.state.admission.body_bytes)
+        self._keeper = asyncio.create_task(keeper.run())
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             self.should_exit = True

@@ -19,7 +19,7 @@ DOCS_CODE := build/code-of-documents
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench scale soak docs dist site lock clean web browser screenshots
+.PHONY: demo test lint form types suite bench scale soak soak-rows soak-load docs dist site lock clean web browser screenshots
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -102,17 +102,20 @@ bench: $(MADE)
 scale: $(MADE)
 	$(BIN)/python -m bench.scale $(ARGS)
 
-# Property tests with new examples, the full length of tests that `make test` shortens, attacks, then mixed load.
+# Property tests with new examples, the full length of tests that `make test` shortens, an hour of mixed load, kills, other programs.
+# Half of it waits, so two parts run side by side. What measures times comes after them, alone. About two and a half hours on two cores.
 soak: $(MADE) $(PAGE) browser lint
+	$(MAKE) --no-print-directory --keep-going --output-sync=target -j 2 soak-rows soak-load
+	$(BIN)/python -m bench.attacks
+	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py
+
+soak-rows:
 	$(BIN)/python -m pytest --processes 2 --steady -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m pytest --processes 2 --steady --soak
-	$(BIN)/python -m bench.attacks
-	$(BIN)/python -m pytest tests/backends/stores/soak_faults.py
-	$(BIN)/python -m pytest -s tests/backends/engines/soak_workers.py tests/backends/engines/soak_limits.py tests/backends/engines/soak_versions.py tests/backends/engines/soak_takeover.py
-	$(BIN)/python -m pytest -s tests/cli/coding_agents/soak_mcp_versions.py tests/project/soak_deploy.py tests/project/soak_dist.py tests/project/soak_interpreters.py tests/project/soak_site.py
-	$(BIN)/python -m pytest -s tests/batch/soak_cluster.py tests/batch/soak_cluster_memory.py tests/batch/soak_s3.py tests/batch/soak_engines.py tests/backends/models/soak_batch_load.py
-	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py tests/backends/verdicts/soak_phoenix.py tests/interchange/soak_exports.py tests/conform/soak_conform.py tests/conform/soak_flex_evals.py
+
+soak-load:
 	$(BIN)/python -m bench.soak $(ARGS)
+	$(BIN)/python -m pytest -s $(filter-out tests/serve/page/soak_page.py,$(sort $(shell find tests -name 'soak_*.py')))
 
 # Compares the documents with the code and runs their examples.
 docs: $(MADE)

@@ -11,13 +11,16 @@ import time
 import pytest
 
 from assay.concurrency import threads as threads_module
+from assay.concurrency.check_threads import CheckThreads
 from assay.concurrency.foreign_code import exception_text
 from assay.concurrency.loop_budget import spend
 from assay.concurrency.threads import (
+    BEGUN,
     LARGE,
-    CheckThreads,
+    CallerGone,
     Threads,
     in_place,
+    in_thread,
     json_size,
     off_loop,
     run_blocking,
@@ -131,6 +134,30 @@ def test_two_long_calls_of_an_owner_take_turns_and_never_work_at_once(monkeypatc
     assert [one.result(PATIENCE) for one in calls] == [0, 1, 2]
     wait_until(lambda: threads._busy == 0)
     assert (threads._waiting, +threads._running, threads._queues) == (0, {}, {})
+
+
+@pytest.mark.anyio
+async def test_a_call_ends_at_its_next_turn_once_its_caller_is_gone():
+    begun, ended = [], []
+
+    def work():
+        begun.append(1)
+        try:
+            while True:
+                spend()
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+
+    calls = [asyncio.ensure_future(in_thread(work)) for _ in range(BEGUN)]
+    await until(lambda: len(begun) == BEGUN)
+    for call in calls:
+        call.cancel()
+    assert await in_thread(lambda: "a third") == "a third"  # it begins when one of them has ended
+    await until(lambda: len(ended) == BEGUN)
+    assert ended == [CallerGone] * BEGUN
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in answers] == [asyncio.CancelledError] * BEGUN
 
 
 def test_turns_of_many_owners_keep_the_number_of_working_threads(monkeypatch):

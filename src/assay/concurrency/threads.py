@@ -4,7 +4,7 @@ The way from a coroutine to a thread.
     in_thread, off_loop, in_place   our own work that takes long: owners take turns
     run_foreign                     code of others, which may never return
     run_blocking                    our own work that waits: for a database, a disk, a browser
-    CheckThreads                    synchronous checks of a run, with a deadline
+    CheckThreads                    synchronous checks of a run, with a deadline (`check_threads.py`)
 
 Owners (usually tenants) take turns, one call at a time, and one owner has at most a share of the threads. A long call
 calls `spend` now and then: after 50 ms it waits there while calls of other owners run. So the calls of one owner delay
@@ -13,7 +13,7 @@ event loop waiting for up to the switch interval. A call must not hold the GIL f
 parts, and refuses one that has too many elements before it is read.
 
 A thread cannot be killed. A call that passes its deadline, or whose caller is cancelled, is abandoned: another gets its
-place, and it counts as lost until it returns (FEP-32).
+place, and it counts as lost until it returns (FEP-32). Our own work ends at its next turn once its caller is cancelled.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
 from queue import Empty, SimpleQueue
@@ -34,7 +33,7 @@ import msgspec
 
 from assay.concurrency.loop_budget import SECONDS, OverBudget, with_budget
 from assay.concurrency.workers import batch
-from assay.errors import ForeignFault, TimeFault
+from assay.errors import ForeignFault
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -46,7 +45,6 @@ WAITING = 56  # threads whose calls wait for their next turn
 TURN = 0.05  # seconds that a call works before it lets other owners go first
 PENALTY = 1.0  # seconds in which an owner whose call took too long on an event loop gets a thread at once
 IDLE = 10.0  # seconds after which a thread without work ends
-TICK = 0.002  # seconds between two looks at the checks of a run
 MAX_ABANDONED = 64  # calls of this process that hang
 _OWNERS = 1_000  # whose penalty is remembered
 
@@ -98,14 +96,23 @@ class ThreadSource:
                         return None
 
 
+class CallerGone(BaseException):
+    """
+    Nobody waits for this call any more.
+
+    Not an Exception, so that handlers for faults of foreign checks do not catch it.
+    """
+
+
 class Call:
     """A call, whose it is, and who gets its outcome. It runs in the context of its caller."""
 
-    __slots__ = ("call", "context", "is_over", "owner", "report", "start_time")
+    __slots__ = ("call", "context", "is_left", "is_over", "owner", "report", "start_time")
 
     def __init__(self, call: Callable[[], Any], report: Report) -> None:
         self.call, self.report, self.owner, self.context = call, report, batch.owner.get(), copy_context()
         self.start_time, self.is_over = 0.0, False
+        self.is_left = False  # its caller is gone, so it ends at its next turn
 
 
 class Threads:
@@ -190,7 +197,7 @@ class Threads:
         result = error = None
         try:
             if self._turns:
-                result = call.context.run(with_budget, TURN, call.call, partial(self._take_turn, call.owner))
+                result = call.context.run(with_budget, TURN, call.call, partial(self._take_turn, call))
             else:
                 result = call.context.run(call.call)
         except StopIteration as surprise:  # no future takes it
@@ -203,8 +210,14 @@ class Threads:
         finally:
             del call, error  # the traceback holds this frame
 
-    def _take_turn(self, owner: str) -> None:
+    def _take_turn(self, call: Call) -> None:
         """Give the place of this thread to another call that waits. It returns at the next turn of its own call."""
+        if not call.is_left:
+            self._wait_for_turn(call.owner)
+        if call.is_left:
+            raise CallerGone
+
+    def _wait_for_turn(self, owner: str) -> None:
         with self._lock:
             if self._waiting == WAITING or not any(
                 one == owner or self._running[one] < self._share for one in self._queues
@@ -266,8 +279,13 @@ def submit(call: Callable[[], T]) -> "Future[T]":
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """The result of `call`, from a thread of its owner."""
-    return await asyncio.wrap_future(submit(call))
+    """The result of `call`, from a thread of its owner. If the caller is cancelled, it ends where it calls `spend`."""
+    running, future = _threads(os.getpid()).future(call)
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        running.is_left = True
+        raise
 
 
 async def off_loop(size: int, call: Callable[[], T]) -> T:
@@ -339,57 +357,3 @@ def too_many_abandoned() -> ForeignFault | None:
         f"{hanging} calls hang in threads, which cannot be killed, so no more are started; set `isolate = True` on a"
         " check, or run an agent as a command: both can be killed"
     )
-
-
-class CheckThreads:
-    """
-    The threads for the synchronous checks of a run: one while they are quick, and more while all are busy.
-
-    A call must not raise. Answers are reported on the event loop, many at a time.
-    """
-
-    def __init__(self, limit: int, seconds: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._threads, self._limit, self._seconds = Threads(1, limit, turns=False), limit, seconds
-        self._calls: list[Call] = []
-        self._busy: set[Call] = set()  # at the last tick
-        self._answers: deque[tuple[Callable[[Any], None], Any]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._open = True
-
-    def submit(self, call: Callable[[], Any], report: Callable[[Any], None]) -> None:
-        self._calls.append(self._threads.submit(call, partial(self._deliver, report)))
-        if self._timer is None:
-            self._timer = self._loop.call_later(TICK, self._tick)
-
-    def close(self) -> None:
-        """Drop all calls. Those that run are abandoned."""
-        self._open = False
-        for call in reversed(self._calls):  # those that wait first: none of them gets a place
-            self._threads.abandon(call)
-        if self._timer is not None:
-            self._timer.cancel()
-        source(os.getpid()).end_idle()
-
-    def _deliver(self, report: Callable[[Any], None], answer: Any, _: BaseException | None) -> None:
-        self._answers.append((report, answer))
-        if len(self._answers) == 1 and self._open:
-            with suppress(RuntimeError):  # the loop is closed: there is no receiver
-                self._loop.call_soon_threadsafe(self._drain)
-
-    def _drain(self) -> None:
-        while self._answers and self._open:
-            report, answer = self._answers.popleft()
-            report(answer)
-
-    def _tick(self) -> None:
-        """Every tick while there are calls: abandon late ones, and start a thread for each that is still busy."""
-        late = time.monotonic() - self._seconds
-        for call in self._calls:
-            if 0 < call.start_time < late:
-                self._threads.abandon(call, TimeFault(f"no answer within {self._seconds:g} s"))
-        self._calls = [call for call in self._calls if not call.is_over]
-        busy = {call for call in self._calls if call.start_time}
-        self._threads.grow(len(busy & self._busy), self._limit)
-        self._busy = busy
-        self._timer = self._loop.call_later(TICK, self._tick) if self._calls and self._open else None

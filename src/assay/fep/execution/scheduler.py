@@ -14,9 +14,10 @@ from assay.checks.checker import Checker
 from assay.checks.runner import PreparedCheck, call, fault_of, prepare
 from assay.checks.worker_tasks import WorkerTask
 from assay.concurrency import threads
+from assay.concurrency.check_threads import CheckThreads
 from assay.concurrency.foreign_code import LoopBlocked, LoopWatchdog, detach_task, in_check
 from assay.concurrency.parking import parking
-from assay.concurrency.threads import CheckThreads, too_many_abandoned
+from assay.concurrency.threads import too_many_abandoned
 from assay.concurrency.workers.process_pool import Pool
 from assay.errors import CostReached, Fault, ForeignFault, MalformedPath, TimeFault
 from assay.fep.execution.execute import Execution

@@ -103,7 +103,7 @@ scale: $(MADE)
 	$(BIN)/python -m bench.scale $(ARGS)
 
 # Property tests with new examples, the full length of tests that `make test` shortens, an hour of mixed load, kills, other programs.
-# Half of it waits, so two parts run side by side. What measures times comes after them, alone. About two and a half hours on two cores.
+# Half of it waits, so two parts run side by side. What measures times comes after them, alone.
 soak: $(MADE) $(PAGE) browser lint
 	$(MAKE) --no-print-directory --keep-going --output-sync=target -j 2 soak-rows soak-load
 	$(BIN)/python -m bench.attacks

@@ -156,7 +156,7 @@ export function DataTable<Row>(props: Props<Row>) {
   const latest = useRef({ props, setFocus });
   latest.current = { props, setFocus };
   const minute = Math.floor(Date.now() / FRESH_MS);
-  const minHeight = props.least === undefined ? undefined : Math.min(props.least, rows.total * height + headHeight);
+  const minHeight = props.least === undefined ? undefined : Math.min(props.least, rows.total * height + (narrow ? 0 : headHeight));
   const models = table.getRowModel().rows;
 
   return (

@@ -19,7 +19,7 @@ DOCS_CODE := build/code-of-documents
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
-.PHONY: demo test lint form types suite bench scale soak soak-rows soak-load docs dist site lock clean web browser screenshots
+.PHONY: demo test lint form types suite bench scale soak soak-rows soak-load soak-programs docs dist site lock clean web browser screenshots
 .DELETE_ON_ERROR:
 
 # The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
@@ -89,7 +89,7 @@ types: $(MADE)
 	$(BIN)/mypy --strict --cache-dir build/mypy $(USER_CODE) $(DOCS_CODE)/README
 
 suite: $(MADE) $(PAGE) $(BROWSER)
-	$(BIN)/python -m pytest --processes 5 $(ARGS)
+	$(BIN)/python -m pytest --processes 8 $(ARGS)
 
 # Pictures of the screens of the page, into docs/screenshots.
 screenshots: $(MADE) $(PAGE) $(BROWSER)
@@ -103,9 +103,9 @@ scale: $(MADE)
 	$(BIN)/python -m bench.scale $(ARGS)
 
 # Property tests with new examples, the full length of tests that `make test` shortens, an hour of mixed load, kills, other programs.
-# Half of it waits, so two parts run side by side. What measures times comes after them, alone.
+# Half of it waits, so three parts run side by side. What measures times comes after them, alone.
 soak: $(MADE) $(PAGE) browser lint
-	$(MAKE) --no-print-directory --keep-going --output-sync=target -j 2 soak-rows soak-load
+	$(MAKE) --no-print-directory --keep-going --output-sync=target -j 3 soak-rows soak-load soak-programs
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest -s tests/serve/page/soak_page.py
 
@@ -115,6 +115,8 @@ soak-rows:
 
 soak-load:
 	$(BIN)/python -m bench.soak $(ARGS)
+
+soak-programs:
 	$(BIN)/python -m pytest -s $(filter-out tests/serve/page/soak_page.py,$(sort $(shell find tests -name 'soak_*.py')))
 
 # Compares the documents with the code and runs their examples.

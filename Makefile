@@ -93,7 +93,7 @@ suite: $(MADE) $(PAGE) $(BROWSER)
 
 # Pictures of the screens of the page, into docs/screenshots.
 screenshots: $(MADE) $(PAGE) $(BROWSER)
-	$(BIN)/python -m pytest tests/serve/page --screenshots $(ARGS)
+	$(BIN)/python -m pytest --processes 4 tests/serve/page --screenshots $(ARGS)
 
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)

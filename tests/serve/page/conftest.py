@@ -12,7 +12,7 @@ import pytest
 from support.page.page_site import Site, find_browser, open_browser
 from support.page.png import shrink
 
-GROUPS = {  # the other files are a third one; each takes about as long
+GROUPS = {  # the other files are one more; each of the three takes about as long
     "page: run": ("test_run_page.py", "test_review_page.py", "test_layout_shift.py"),
     "page: decisions": (
         "test_decisions_page.py",
@@ -20,6 +20,7 @@ GROUPS = {  # the other files are a third one; each takes about as long
         "test_oidc_page.py",
         "test_decision_page.py",
     ),
+    "page: pictures": ("test_screenshots.py",),  # their list of runs has no others
 }
 GROUP_OF = {file: group for group, files in GROUPS.items() for file in files}
 PAGE = Path(__file__).parents[3] / "src/assay/serve/page/dist/index.html"

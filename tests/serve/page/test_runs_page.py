@@ -188,9 +188,10 @@ window.fetch = async (...asked) => {
 @pytest.mark.new_tab
 def test_a_new_run_stays_though_an_older_answer_about_the_list_comes_later(page, site, runs):
     request = {"test_cases": [{"id": "a", "input": "x"}], "outputs": [{"value": "x"}], "checks": []}
+    site.runs.evaluate(request, "older than the answer")
     page.add_init_script(HELD_ANSWERS)
     page.goto(f"{site.url}/#/runs")
-    expect(row_of(page, "orders as JSON")).to_be_visible()
+    expect(row_of(page, "older than the answer")).to_be_visible()
     page.evaluate("window.away = true")
     site.runs.evaluate(request, "wakes the page")
     expect(page.get_by_text("The server does not answer")).to_be_visible()

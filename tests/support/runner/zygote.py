@@ -109,6 +109,8 @@ def serve(path, add):
             send_number(line, pid)
             if pid > 0:
                 lines[pid] = line, marshal.loads(body)["owner"]
+            else:
+                line.close()
 
 
 def reap(lines, add):

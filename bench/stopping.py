@@ -132,7 +132,7 @@ def false_alarms(rounds: int = ROUNDS) -> Iterator[str]:
 def savings(rounds: int = ROUNDS) -> Iterator[str]:
     yield (
         "| effect, points | cases that change | decided | improved | equivalent | cases on average | fixed design, 80%"
-        " power | to it |"
+        " power | cases / fixed |"
     )
     yield f"|--:|{'--:|' * 7}"
     for effect in EFFECTS:

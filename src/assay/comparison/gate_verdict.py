@@ -1,8 +1,9 @@
 """
 The gate: one outcome and one sentence why.
 
-`failed`: a rule of the policy is broken, or a regression was shown. `undecided`: neither, but the run is empty, partial
-or not measured, has other inputs than the baseline, or is visibly worse than it. `passed`: the rest.
+`failed`: there are more findings than the policy allows; or nothing is missing, and a regression was shown or another
+rule is broken. `undecided`: the run is empty, partial or not measured, lacks cases of the baseline or has other inputs;
+or nothing failed, but it is visibly worse. `passed`: the rest.
 """
 
 from collections.abc import Iterator, Sequence

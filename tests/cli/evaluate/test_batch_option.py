@@ -113,8 +113,8 @@ def test_a_run_that_was_killed_continues_and_pays_once(zygote, command, folder, 
 
     def kill(at: str, verb: str, where: str) -> None:
         if not killed.is_set() and (at, verb) == ("after", method) and path in where:
+            killed.set()  # before the kill: the test goes on as soon as the process has ended
             os.kill(process.pid, signal.SIGKILL)
-            killed.set()
 
     server.on_request = kill
     process.communicate(timeout=PATIENCE)

@@ -88,8 +88,11 @@ function Conversation({ messages, rest, label }: { messages: Message[]; rest: Re
         <ol>
           {messages.slice(hidden).map((message, at) => (
             <li key={at} className={`message message-${ROLES.includes(message.role) ? message.role : "other"}`}>
-              <div className="message-role">
-                <VisibleText text={message.name ? `${message.role} · ${message.name}` : message.role} />
+              <div className="message-head">
+                <div className="message-role">
+                  <VisibleText text={message.name ? `${message.role} · ${message.name}` : message.role} />
+                </div>
+                <CallId id={message.callId} />
               </div>
               <div className="message-body" dir="auto">
                 {message.parts.length === 0 && <span className="quiet">Empty.</span>}
@@ -110,10 +113,15 @@ const ROLES = ["system", "developer", "user", "assistant", "tool"];
 
 function PartView({ part }: { part: Part }) {
   switch (part.kind) {
-    case "text": {
-      const json = parsed(part.text);
-      return typeof json === "string" ? <LongPart text={json} /> : <JsonTree value={json} />;
-    }
+    case "text":
+      return part.label ? (
+        <div className="message-member">
+          <div className="quiet">{part.label}</div>
+          <TextPart text={part.text} />
+        </div>
+      ) : (
+        <TextPart text={part.text} />
+      );
     case "image":
       return <Picture url={part.url} />;
     case "call":
@@ -121,6 +129,11 @@ function PartView({ part }: { part: Part }) {
     case "json":
       return <JsonTree value={part.value} />;
   }
+}
+
+function TextPart({ text }: { text: string }) {
+  const json = parsed(text);
+  return typeof json === "string" ? <LongPart text={json} /> : <JsonTree value={json} />;
 }
 
 const LONG = 4_000; // characters of a message that are shown at once
@@ -144,7 +157,17 @@ function CallView({ call }: { call: ToolCall }) {
       <code>
         <VisibleText text={call.name} />
       </code>
+      <CallId id={call.id} />
       {call.input !== undefined && <JsonTree value={call.input} />}
     </div>
+  );
+}
+
+/** What ties an answer to its call. */
+function CallId({ id }: { id: string }) {
+  return id === "" ? null : (
+    <code className="call-id">
+      <VisibleText text={id.slice(0, 100)} />
+    </code>
   );
 }

@@ -28,7 +28,24 @@ describe("conversations", () => {
       ["tool", ["text"]],
     ]);
     expect(found?.[2]?.parts[0]).toEqual({ kind: "call", call: { id: "1", name: "find", input: { id: 17 } } });
-    expect(readableText(TALK)).toContain("assistant:\ncalls find {\"id\": 17}\n\ntool (find):\n");
+    expect(readableText(TALK)).toContain("assistant:\ncalls find (1) {\"id\": 17}\n\ntool (find):\n");
+  });
+  test.each<[object, unknown[], string]>([
+    [{ content: null, refusal: "I cannot." }, [{ kind: "text", text: "I cannot.", label: "refusal" }], "refusal: I cannot."],
+    [{ refusal: "I cannot." }, [{ kind: "text", text: "I cannot.", label: "refusal" }], "refusal: I cannot."],
+    [{ content: [{ type: "refusal", refusal: "No." }] }, [{ kind: "text", text: "No.", label: "refusal" }], "refusal: No."],
+    [{ content: "Hi.", reasoning_content: "greet" }, [{ kind: "text", text: "greet", label: "reasoning_content" }, { kind: "text", text: "Hi." }], "reasoning_content: greet\nHi."],
+    [{ content: [{ type: "thinking", thinking: "hm", signature: "s" }] }, [{ kind: "text", text: "hm", label: "thinking" }, { kind: "json", value: { signature: "s" } }], 'thinking: hm\n{"signature": "s"}'],
+    [{ function_call: { name: "find", arguments: '{"id": 17}' } }, [{ kind: "call", call: { name: "find", input: { id: 17 }, id: "" } }], 'calls find {"id": 17}'],
+    [{ content: "Hi.", audio: { id: "a1" }, annotations: [], refusal: null }, [{ kind: "text", text: "Hi." }, { kind: "json", value: { audio: { id: "a1" } } }], 'Hi.\n{"audio": {"id": "a1"}}'],
+    [{ content: [{ type: "text", text: "Hi.", citations: ["b"] }] }, [{ kind: "text", text: "Hi." }, { kind: "json", value: { citations: ["b"] } }], 'Hi.\n{"citations": ["b"]}'],
+    [{ content: [{ type: "tool_result", content: "gone", is_error: true }] }, [{ kind: "text", text: "gone" }, { kind: "json", value: { is_error: true } }], 'gone\n{"is_error": true}'],
+    [{ tool_calls: [{ id: "1", type: "tool_call", name: "find", args: {} }, "odd"] }, [{ kind: "call", call: { name: "find", input: {}, id: "1" } }, { kind: "json", value: "odd" }], "calls find (1) {}\nodd"],
+    [{ tool_calls: { odd: 1 } }, [{ kind: "json", value: { tool_calls: { odd: 1 } } }], '{"tool_calls": {"odd": 1}}'],
+  ])("nothing of the message %j is left out", (message, parts, text) => {
+    const talk = [{ role: "assistant", ...message }];
+    expect(messagesOf(talk)?.[0]?.parts).toEqual(parts);
+    expect(readableText(talk)).toBe(`assistant:\n${text}`);
   });
   test.each([[[]], [[1]], [{ messages: "x" }], ["text"], [null], [[{ role: "user" }]], [[{ role: 1, content: "x" }]]])("%j is no conversation", (value) => {
     expect(messagesOf(value)).toBeNull();

@@ -8,16 +8,21 @@ export interface ToolCall {
   id: string;
 }
 
-export type Part = { kind: "text"; text: string } | { kind: "image"; url: string } | { kind: "call"; call: ToolCall } | { kind: "json"; value: unknown };
+/** `label`: the member that a text is, if it is not the content. */
+export type Part = { kind: "text"; text: string; label?: string } | { kind: "image"; url: string } | { kind: "call"; call: ToolCall } | { kind: "json"; value: unknown };
 
 export interface Message {
   role: string;
   name: string; // of the tool that answers, or of the speaker
+  callId: string; // of the call that is answered
   parts: Part[];
 }
 
 type Members = Record<string, unknown>;
 const ONE_LINE = 88; // characters of a JSON value that stays on one line
+const THOUGHTS = ["reasoning_content", "reasoning", "thinking"]; // texts that come before the content
+const TEXTS = [...THOUGHTS, "refusal"];
+const CONTENTS = ["content", "tool_calls", "function_call", "reasoning_content", "refusal"]; // a message has one of them
 const MAIN = ["text", "content", "answer"] as const; // members that a person reads first
 
 export function isObject(value: unknown): value is Members {
@@ -28,8 +33,53 @@ export function isObject(value: unknown): value is Members {
 export function messagesOf(value: unknown): Message[] | null {
   const list = isObject(value) && Array.isArray(value["messages"]) ? value["messages"] : value;
   if (!Array.isArray(list) || list.length === 0) return null;
-  if (!list.every((one) => isObject(one) && typeof one["role"] === "string" && ("content" in one || "tool_calls" in one))) return null;
-  return (list as Members[]).map((one) => ({ role: String(one["role"]), name: nameOf(one), parts: [...partsOf(one["content"]), ...callsOf(one["tool_calls"])] }));
+  if (!list.every((one) => isObject(one) && typeof one["role"] === "string" && CONTENTS.some((name) => name in one))) return null;
+  return (list as Members[]).map(messageOf);
+}
+
+/** A message. A member with content that has no place of its own is a part too: nothing of a message is left out. */
+function messageOf(message: Members): Message {
+  const { role, content, tool_calls: calls, function_call: call, tool_call_id: callId, ...others } = message;
+  const name = ["name", "tool_name"].find((member) => typeof others[member] === "string") ?? "";
+  const texts = textsOf(others);
+  const rest = {
+    ...(Array.isArray(calls) ? {} : { tool_calls: calls }),
+    ...(isObject(call) ? {} : { function_call: call }),
+    ...(typeof callId === "string" ? {} : { tool_call_id: callId }),
+    ...(others["type"] === "message" ? { ...others, type: null } : others),
+  };
+  return {
+    role: String(role),
+    name: String(others[name] ?? ""),
+    callId: typeof callId === "string" ? callId : "",
+    parts: [
+      ...texts.filter((text) => THOUGHTS.includes(text.label)),
+      ...partsOf(content),
+      ...texts.filter((text) => !THOUGHTS.includes(text.label)),
+      ...(Array.isArray(calls) ? calls.flatMap(callOf) : []),
+      ...(isObject(call) ? callOf(call) : []),
+      ...otherParts(rest, [name, ...texts.map((text) => text.label)]),
+    ],
+  };
+}
+
+/** The texts of a message or a part that have a name of their own, such as a refusal. */
+function textsOf(members: Members): { kind: "text"; text: string; label: string }[] {
+  return TEXTS.flatMap((label) => {
+    const text = members[label];
+    return typeof text === "string" && text !== "" ? [{ kind: "text", text, label }] : [];
+  });
+}
+
+/** The members with content that nothing else shows, as one part. */
+function otherParts(members: Members, shown: readonly string[]): Part[] {
+  const others = Object.entries(members).filter(([name, value]) => !shown.includes(name) && hasContent(value));
+  return others.length === 0 ? [] : [{ kind: "json", value: Object.fromEntries(others) }];
+}
+
+function hasContent(value: unknown): boolean {
+  if (value === null || value === undefined || value === "") return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
 }
 
 /** What a conversation has beside its messages. */
@@ -48,11 +98,6 @@ export function mainText(value: unknown): { text: string; rest: Members | null }
   return { text: String(value[name]), rest: Object.keys(rest).length > 0 ? rest : null };
 }
 
-function nameOf(message: Members): string {
-  const name = message["name"] ?? message["tool_name"];
-  return typeof name === "string" ? name : "";
-}
-
 function partsOf(content: unknown): Part[] {
   if (content === null || content === undefined || content === "") return [];
   if (typeof content === "string") return [{ kind: "text", text: content }];
@@ -64,11 +109,13 @@ function partsOf(content: unknown): Part[] {
 function partOf(part: unknown): Part[] {
   if (typeof part === "string") return [{ kind: "text", text: part }];
   if (!isObject(part)) return [{ kind: "json", value: part }];
-  if (typeof part["text"] === "string") return [{ kind: "text", text: part["text"] }];
-  if (part["type"] === "tool_use") return [{ kind: "call", call: { name: String(part["name"] ?? "tool"), input: part["input"], id: String(part["id"] ?? "") } }];
-  if (part["type"] === "tool_result") return partsOf(part["content"]);
+  if (typeof part["text"] === "string") return [{ kind: "text", text: part["text"] }, ...otherParts(part, ["type", "text"])];
+  if (part["type"] === "tool_use") return callOf(part);
+  if (part["type"] === "tool_result") return [...partsOf(part["content"]), ...otherParts(part, ["type", "content"])];
+  const texts = textsOf(part);
+  if (texts.length > 0) return [...texts, ...otherParts(part, ["type", ...texts.map((text) => text.label)])];
   const url = imageOf(part);
-  return [url === null ? { kind: "json", value: part } : { kind: "image", url }];
+  return url === null ? [{ kind: "json", value: part }] : [{ kind: "image", url }, ...otherParts(part, ["type", "image_url", "source"])];
 }
 
 function imageOf(part: Members): string | null {
@@ -80,12 +127,16 @@ function imageOf(part: Members): string | null {
   return isObject(source) && typeof source["url"] === "string" ? source["url"] : null;
 }
 
-function callsOf(calls: unknown): Part[] {
-  if (!Array.isArray(calls)) return [];
-  return calls.filter(isObject).map((call) => {
-    const called = isObject(call["function"]) ? call["function"] : call;
-    return { kind: "call", call: { name: String(called["name"] ?? "tool"), input: parsed(called["arguments"] ?? called["input"]), id: String(call["id"] ?? "") } };
-  });
+function callOf(call: unknown): Part[] {
+  if (!isObject(call)) return [{ kind: "json", value: call }];
+  const { id, type, function: called, ...own } = call;
+  const members: Members = isObject(called) ? { ...own, ...called } : { ...own, function: called };
+  const input = ["arguments", "input", "args"].find((name) => members[name] !== undefined && members[name] !== null) ?? "";
+  const named = typeof members["name"] === "string" ? "name" : "";
+  return [
+    { kind: "call", call: { name: String(members[named] ?? "tool"), input: parsed(members[input]), id: String(id ?? "") } },
+    ...otherParts(members, [named, input]),
+  ];
 }
 
 /** The JSON value that a text holds, if it is an object or a list; else the value itself. */
@@ -130,15 +181,22 @@ export function readableText(value: unknown): string {
   if (typeof value === "string") return value;
   const messages = messagesOf(value);
   if (messages === null) return jsonText(value, "");
-  const said = messages.map(({ role, name, parts }) => `${name ? `${role} (${name})` : role}:\n${parts.map(partText).join("\n")}`);
+  const said = messages.map((message) => `${speakerText(message)}:\n${message.parts.map(partText).join("\n")}`);
   const rest = besideMessages(value);
   return [...said, ...(rest === null ? [] : [jsonText(rest, "")])].join("\n\n");
 }
 
+function speakerText({ role, name, callId }: Message): string {
+  const about = [name, callId].filter(Boolean).join(", ");
+  return about ? `${role} (${about})` : role;
+}
+
 function partText(part: Part): string {
-  if (part.kind === "text") return part.text;
+  if (part.kind === "text") return part.label ? `${part.label}: ${part.text}` : part.text;
   if (part.kind === "image") return `[picture ${part.url.slice(0, 80)}]`;
-  return part.kind === "call" ? `calls ${part.call.name} ${textOf(part.call.input)}` : textOf(part.value);
+  if (part.kind === "json") return jsonText(part.value, "");
+  const { name, id, input } = part.call;
+  return `calls ${name}${id && ` (${id})`} ${input === undefined ? "" : textOf(input)}`.trimEnd();
 }
 
 const MAX_DEPTH = 40;

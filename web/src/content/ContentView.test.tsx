@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-import { render, screen, within } from "@testing-library/react";
+import { fireEvent, render, screen, within } from "@testing-library/react";
 import { expect, test } from "vitest";
 import "~/testing/dom";
 import { ContentView } from "./ContentView";
@@ -33,4 +33,30 @@ test.each([
 ])("the message %j shows all of its members", (message, text) => {
   render(<ContentView value={[{ role: "assistant", ...message }]} label="Input" />);
   expect(messages()[0]?.textContent).toBe(`assistant${text}`);
+});
+
+const PICTURE = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA=";
+const LONG_PICTURE = `data:image/png;base64,${"iVBORw0K".repeat(1_000)}`;
+
+test.each([
+  ["a text", PICTURE],
+  ["a long text", LONG_PICTURE],
+  ["the main text", { text: PICTURE, more: 1 }],
+  ["a member of JSON", { chart: PICTURE }],
+  ["a deep member of JSON", { list: [{ chart: LONG_PICTURE }], more: "x".repeat(100) }],
+  ["a message", [{ role: "user", content: PICTURE }]],
+  ["a part of a message", [{ role: "user", content: [{ type: "text", text: LONG_PICTURE }] }]],
+])("data of a picture are a picture, and a click enlarges it: %s", (_, value) => {
+  const { container } = render(<ContentView value={value} label="Output" />);
+  const [url] = [PICTURE, LONG_PICTURE].filter((one) => JSON.stringify(value).includes(one));
+  expect(container.querySelector("img")?.getAttribute("src")).toBe(url);
+  expect(container.textContent).not.toContain("base64");
+  fireEvent.click(screen.getByRole("button", { name: "Picture" }));
+  expect(screen.getByRole("dialog", { name: "Picture" }).querySelector("img")?.getAttribute("src")).toBe(url);
+});
+
+test.each(["data:image/svg+xml;base64,PHN2Zz4=", `${PICTURE} and words`, "data:text/html;base64,AAAA"])("%s is text", (text) => {
+  const { container } = render(<ContentView value={text} label="Output" />);
+  expect(container.querySelector("img")).toBeNull();
+  expect(container.textContent).toBe(text);
 });

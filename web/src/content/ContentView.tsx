@@ -9,7 +9,7 @@ import { Folded, LongText, PlainText } from "./LongText";
 import { Markdown } from "./Markdown";
 import { type Mode, MODES, setMode, useMode } from "./mode";
 import { Picture } from "./Picture";
-import { besideMessages, isObject, mainText, type Message, messagesOf, type Part, parsed, readableText, textOf, type ToolCall } from "./shapes";
+import { besideMessages, isObject, isPicture, mainText, type Message, messagesOf, type Part, parsed, readableText, textOf, type ToolCall } from "./shapes";
 import { isTame } from "./tame";
 
 const MAX_MESSAGES = 60; // the last ones of a conversation; the others on demand
@@ -61,8 +61,17 @@ function Tree({ value, label }: { value: unknown; label: string }) {
   );
 }
 
-/** A text of Markdown, or a plain one. */
+/** A text of Markdown, a plain one, or the data of a picture. */
 function RichText({ text, label }: { text: string; label: string }) {
+  if (isPicture(text)) {
+    return (
+      <div className="content">
+        <div className="content-text" role="group" aria-label={label}>
+          <Picture url={text} />
+        </div>
+      </div>
+    );
+  }
   return (
     <Folded text={text} label={label}>
       {(shown) => <Rich text={shown} />}
@@ -132,6 +141,7 @@ function PartView({ part }: { part: Part }) {
 }
 
 function TextPart({ text }: { text: string }) {
+  if (isPicture(text)) return <Picture url={text} />;
   const json = parsed(text);
   return typeof json === "string" ? <LongPart text={json} /> : <JsonTree value={json} />;
 }

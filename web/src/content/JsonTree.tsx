@@ -21,7 +21,7 @@ export function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number 
     );
   }
   const short = textOf(value);
-  if (!short.includes("\n") && !/\\n/.test(short)) {
+  if (!short.includes("\n") && !/\\n|"data:image\//.test(short)) {
     return (
       <span className="json-plain">
         <VisibleText text={short} />

@@ -62,6 +62,9 @@ test.each([
 
 test.each([
   ["data:image/png;base64,AAAA", true, null],
+  ["data:image/png;base64,AAAA\r\nAA==\n", true, null],
+  ["data:image/png;base64,AAAA and words", false, null],
+  ["data:image/png;base64,AA==AA", false, null],
   ["data:image/svg+xml;base64,AAAA", false, null],
   ["data:text/html;base64,AAAA", false, null],
   ["https://example.com/a.png", false, "https://example.com/a.png"],

@@ -149,7 +149,7 @@ export function parsed(value: unknown): unknown {
   }
 }
 
-const PICTURE = /^data:image\/(png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=\s]+$/;
+const PICTURE = /^data:image\/(png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/\r\n]+(?:={1,2}[\r\n]*)?$/;
 const MAX_PICTURE = 8_000_000; // characters
 
 /** Whether the page may draw it: a picture in the value itself, in a format that holds no script. */

@@ -170,7 +170,8 @@ export function outsideAddress(url: string): string | null {
 /** The value as it is stored: a text as it is, anything else as JSON; a short value on one line. */
 export function textOf(value: unknown): string {
   if (typeof value === "string") return value;
-  const lines = JSON.stringify(value, null, 2) ?? "";
+  if (value === undefined) return ""; // not stored
+  const lines = JSON.stringify(value, null, 2);
   if (lines.length > 2 * ONE_LINE) return lines;
   const line = lines.replace(/\n\s*/g, " ").replace(/([[{]) | (?=[\]}])/g, "$1");
   return line.length <= ONE_LINE && JSON.stringify(JSON.parse(line)) === JSON.stringify(value) ? line : lines;

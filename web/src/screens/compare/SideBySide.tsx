@@ -2,16 +2,17 @@ import "~/screens/run/run.css";
 import "~/screens/run/case.css";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { type CaseDetail, type CaseStatus, getCase, type Step, type TrialDetail } from "~/api/cases";
+import { type CaseStatus, getCase, type TrialDetail } from "~/api/cases";
 import { ApiError, reportSource } from "~/api/client";
 import { ContentMode, ContentView } from "~/content/ContentView";
 import { textOf } from "~/content/shapes";
-import { alignedSteps } from "~/screens/run/trajectory";
 import { DifferenceView } from "~/screens/run/DifferenceView";
 import { formatAddress, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, Chip, CopyButton, Drawer, ErrorState, format, Loading, Notice, Segments, type Tone, VisibleText } from "~/ui";
 import type { OpenCase } from "./outside";
+import { Trajectories } from "./Trajectories";
+import { pairText, trialPair } from "./trials";
 import { CHANGE_TONE, CHANGE_WORD, differenceText } from "./words";
 
 interface Props {
@@ -71,8 +72,9 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
   const before = useCase(baseline, row.position_before);
   const after = useCase(run, row.position_after);
   const [mode, setMode] = useParam("outputs", "difference");
-  const first = before.data && trialOf(before.data);
-  const second = after.data && trialOf(after.data);
+  const trials = [before.data?.trials ?? [], after.data?.trials ?? []] as const;
+  const [first, second] = trialPair(...trials);
+  const shown = pairText([first, second], [trials[0].length, trials[1].length]);
   const loading = (before.isPending && row.position_before !== undefined) || (after.isPending && row.position_after !== undefined);
   const failed = before.error ?? after.error;
   const inputs = useMemo(() => [textOf(before.data?.input ?? ""), textOf(after.data?.input ?? "")], [before.data, after.data]);
@@ -98,6 +100,7 @@ function Both({ row, baseline, run }: { row: OpenCase; baseline: string; run: st
         <Loading label="Loading the case" lines={8} />
       ) : (
         <>
+          {shown && <p className="quiet num">{shown}</p>}
           <section>
             <h3>Input</h3>
             {before.data && after.data && inputs[0] !== inputs[1] ? (
@@ -207,38 +210,6 @@ function Checks({ before, after }: { before: TrialDetail | undefined; after: Tri
   );
 }
 
-/** Both trajectories, step by step, and where they part. */
-function Trajectories({ before, after }: { before: readonly Step[]; after: readonly Step[] }) {
-  const rows = useMemo(() => alignedSteps(before, after), [before, after]);
-  const part = rows.findIndex((row) => row.before !== row.after);
-  return (
-    <section>
-      <h3>Trajectory</h3>
-      <p className="quiet">{part < 0 ? `Both did the same in ${rows.length === 1 ? "one step" : `${rows.length} steps`}.` : part === 0 ? "They part at the first step." : `They part after ${part === 1 ? "one step" : `${part} steps`}.`}</p>
-      <table className="compare-steps">
-        <thead>
-          <tr>
-            <th scope="col">Before</th>
-            <th scope="col">After</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, at) => (
-            <tr key={at} className={row.before === row.after ? "" : "parted"} aria-label={at === part ? "They part here" : undefined}>
-              <StepCell text={row.before} />
-              <StepCell text={row.after} />
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  );
-}
-
-function StepCell({ text }: { text: string | null }) {
-  return <td>{text === null ? <span className="faint">–</span> : <VisibleText text={text} />}</td>;
-}
-
 function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | undefined; word: string }) {
   if (!check) return <p className="faint">not among the checks {word}</p>;
   const [tone, text]: [Tone, string] =
@@ -254,8 +225,4 @@ function CheckSide({ check, word }: { check: TrialDetail["checks"][number] | und
       )}
     </div>
   );
-}
-
-function trialOf(detail: CaseDetail): TrialDetail | undefined {
-  return detail.trials.find((trial) => trial.passed !== true) ?? detail.trials[0];
 }

@@ -16,7 +16,7 @@ import { Item } from "./Item";
 import { Timeline } from "./Timeline";
 import { REASON } from "./view";
 import { StatusOf } from "./Matrix";
-import { trialMark } from "./words";
+import { firstFailing, trialMark, trialNumber } from "./words";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
@@ -26,7 +26,7 @@ type OnWhere = (slice: SliceName) => void; // only cases like this one
 
 export function CaseView({ detail, onWhere }: { detail: CaseDetail; onWhere: OnWhere }) {
   const [chosen, setChosen] = useParam("trial");
-  const trial = detail.trials.find((one) => trialNumber(one) === chosen) ?? firstFailing(detail);
+  const trial = detail.trials.find((one) => trialNumber(one) === chosen) ?? firstFailing(detail.trials);
   const tags = useMemo(() => tagsOf(detail.tags), [detail.tags]);
   return (
     <div className="case">
@@ -241,10 +241,6 @@ function Metadata({ metadata, onWhere }: { metadata: Record<string, unknown>; on
 
 const MAX_MEMBERS = 20;
 
-function firstFailing(detail: CaseDetail): TrialDetail | undefined {
-  return detail.trials.find((one) => one.passed === false) ?? detail.trials.find((one) => one.passed === null) ?? detail.trials[0];
-}
-
 /** Why a trial did not pass: the agent's error, the checks that did not pass, the criteria that are not met. */
 export function reasonsOf(trial: TrialDetail): string[] {
   const unmet = trial.criteria?.filter((one) => !one.met).map((one) => `not met: ${one.criterion} (${one.reason})`) ?? [];
@@ -267,11 +263,6 @@ function findingText({ kind, severity, detail }: NonNullable<TrialDetail["findin
 function isAboutOutcome({ result }: TrialDetail["checks"][number]): boolean {
   const resolved = (result as { resolved_arguments?: { actual?: { jsonpath?: unknown } } } | null)?.resolved_arguments;
   return resolved?.actual?.jsonpath === "$.output.metadata.outcome";
-}
-
-/** Trials count from 1 for a reader, in the address too. */
-function trialNumber({ trial }: TrialDetail): string {
-  return String(trial + 1);
 }
 
 function isRubric(expected: unknown): boolean {

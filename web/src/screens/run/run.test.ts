@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { comparableText, differenceOf, sidesOf } from "./difference";
 import { blocksOf, foldPoint } from "~/content/fold";
 import { timeLeftText } from "./progress";
-import { alignedSteps, costOf, modelName, turnsOf } from "./trajectory";
+import { costOf, modelName, turnsOf } from "./trajectory";
 import { filterOf, isSearch, queryOf, viewOf, whereOf, whereText } from "./view";
 import { trialMark, verdictOf } from "./words";
 import type { Overview } from "~/api/cases";
@@ -225,16 +225,4 @@ describe("filters", () => {
     expect(isSearch(view)).toBe(true);
     expect(whereOf("%E0%A4%A,x")).toEqual([]);
   });
-});
-
-test("two trajectories are aligned, and part where their steps differ", () => {
-  const call = (tool: string, id: number) => [{ type: "tool-called", tool, call_id: `${tool}${id}`, inputs: { id } }, { type: "tool-returned", tool, call_id: `${tool}${id}`, outcome: 1, status: "ok" }];
-  const before = [{ type: "reasoned", text: "hm" }, ...call("find", 1), ...call("mail", 2)];
-  const after = [...call("find", 1), ...call("refund", 2), ...call("mail", 2)];
-  expect(alignedSteps(before, after)).toEqual([
-    { before: 'find {"id": 1}', after: 'find {"id": 1}' },
-    { before: null, after: 'refund {"id": 2}' },
-    { before: 'mail {"id": 2}', after: 'mail {"id": 2}' },
-  ]);
-  expect(alignedSteps(before, [])).toHaveLength(2);
 });

@@ -1,9 +1,6 @@
 /** The steps of an agent, folded into turns: a tool's call and its answer are one item. */
 
-import { diffArrays } from "diff";
-
 import type { Step, Usage } from "~/api/cases";
-import { textOf } from "~/content/shapes";
 
 export interface ToolItem {
   kind: "tool";
@@ -76,42 +73,6 @@ export function turnsOf(steps: readonly Step[]): Turn[] {
 export function isFailed(item: Item): boolean {
   if (item.kind !== "tool") return false;
   return !item.answered || item.error !== undefined || (item.status !== "" && !["ok", "success", "succeeded"].includes(item.status));
-}
-
-export interface AlignedStep {
-  before: string | null; // null: only the other agent did it
-  after: string | null;
-}
-
-/** What an agent did, one line a step: tools with their arguments, hand-offs and messages; not what it thought. */
-export function actionsOf(steps: readonly Step[]): string[] {
-  return turnsOf(steps)
-    .flatMap((turn) => turn.items)
-    .filter((item) => item.kind !== "reasoned")
-    .map((item) => (item.kind === "tool" ? `${item.tool} ${textOf(item.inputs ?? "")}` : `${item.title} ${textOf(item.text ?? "")}`).trim().slice(0, 300));
-}
-
-const MAX_STEPS = 500;
-
-/** Two trajectories beside each other, equal steps in one line. */
-export function alignedSteps(before: readonly Step[], after: readonly Step[]): AlignedStep[] {
-  const changes = diffArrays(actionsOf(before).slice(0, MAX_STEPS), actionsOf(after).slice(0, MAX_STEPS));
-  const rows: AlignedStep[] = [];
-  let removed: string[] = [];
-  const flush = (added: string[]) => {
-    for (let at = 0; at < Math.max(removed.length, added.length); at += 1) rows.push({ before: removed[at] ?? null, after: added[at] ?? null });
-    removed = [];
-  };
-  for (const change of changes) {
-    if (change.removed) removed = change.value;
-    else if (change.added) flush(change.value);
-    else {
-      flush([]);
-      rows.push(...change.value.map((text) => ({ before: text, after: text })));
-    }
-  }
-  flush([]);
-  return rows;
 }
 
 /** The sum of the known costs, and whether some cost is not known. */

@@ -137,6 +137,16 @@ export function trialMark({ passed }: Pick<TrialDetail, "passed">): string {
   return passed === null ? " ?" : passed ? " ✓" : " ✗";
 }
 
+/** Trials count from 1 for a reader, in the address too. */
+export function trialNumber({ trial }: Pick<TrialDetail, "trial">): string {
+  return String(trial + 1);
+}
+
+/** The trial that a reader looks for first. */
+export function firstFailing(trials: readonly TrialDetail[]): TrialDetail | undefined {
+  return trials.find((one) => one.passed === false) ?? trials.find((one) => one.passed === null) ?? trials[0];
+}
+
 /** `2/3` trials of a task; "" if it has one. */
 export function trialsText(row: CaseRow): string {
   return row.trials.total > 1 ? `${row.trials.passed}/${row.trials.total}` : "";

@@ -1,8 +1,10 @@
 // @vitest-environment happy-dom
 import { fireEvent, render, screen, within } from "@testing-library/react";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import "~/testing/dom";
 import { ContentView } from "./ContentView";
+
+afterEach(() => vi.restoreAllMocks());
 
 const messages = () => within(screen.getByRole("group", { name: "Input" })).getAllByRole("listitem");
 
@@ -59,4 +61,30 @@ test.each(["data:image/svg+xml;base64,PHN2Zz4=", `${PICTURE} and words`, "data:t
   const { container } = render(<ContentView value={text} label="Output" />);
   expect(container.querySelector("img")).toBeNull();
   expect(container.textContent).toBe(text);
+});
+
+test("a block of code has a button that copies it, and nothing else", async () => {
+  const writeText = vi.spyOn(navigator.clipboard, "writeText").mockResolvedValue();
+  render(<ContentView value={"Run **this**:\n\n```sh\nls -l\n\techo `$HOME`\n```\n"} label="Output" />);
+  fireEvent.click(screen.getByRole("button", { name: "Copy the code" }));
+  expect(writeText).toHaveBeenCalledExactlyOnceWith("ls -l\n\techo `$HOME`");
+  expect((await screen.findByText("Copied")).getAttribute("role")).toBe("status");
+});
+
+test.each([
+  ["Markdown", "**a** ![a chart](https://example.com/a.png?q=1)"],
+  ["a part of a message", [{ role: "user", content: [{ type: "image_url", image_url: { url: "https://example.com/a.png?q=1" } }] }]],
+])("a picture elsewhere in %s is not asked for; its button opens a new tab without a referrer", (_, value) => {
+  const open = vi.spyOn(window, "open").mockReturnValue(null);
+  const { container } = render(<ContentView value={value} label="Input" />);
+  expect(container.querySelector("img, [src], [href], [style*=url]")).toBeNull();
+  expect(container.textContent).toContain("https://example.com/a.png?q=1");
+  fireEvent.click(screen.getByRole("button", { name: "Load in a new tab" }));
+  expect(open).toHaveBeenCalledExactlyOnceWith("https://example.com/a.png?q=1", "_blank", "noopener,noreferrer");
+  expect(container.querySelector("img")).toBeNull();
+});
+
+test("a picture with an address that is not of the web has no button", () => {
+  render(<ContentView value={"**a** ![x](javascript:alert(1))"} label="Output" />);
+  expect(screen.queryByRole("button")).toBeNull();
 });

@@ -88,3 +88,10 @@ test("a picture with an address that is not of the web has no button", () => {
   render(<ContentView value={"**a** ![x](javascript:alert(1))"} label="Output" />);
   expect(screen.queryByRole("button")).toBeNull();
 });
+
+test("the name of a picture and of a value has no invisible character", () => {
+  render(<ContentView value={`**a** ![pay\u202epal](${PICTURE})`} label={"Memory a\u200bb"} />);
+  expect(screen.getByRole("group", { name: "Memory a⟨ZWSP⟩b" })).toBeTruthy();
+  fireEvent.click(screen.getByRole("button", { name: "pay⟨RLO⟩pal" }));
+  expect(screen.getByRole("dialog", { name: "pay⟨RLO⟩pal" })).toBeTruthy();
+});

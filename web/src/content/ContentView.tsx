@@ -2,6 +2,7 @@ import "./content.css";
 import { memo, useState } from "react";
 
 import { Segments } from "~/ui/controls";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 import { JsonTree } from "./JsonTree";
@@ -23,7 +24,7 @@ const MARKED = /(^|\n)\s{0,3}(#{1,6} |[-*+] |\d+[.)] |> |```|~~~|\|.*\|)|\*\*|__
 export const ContentView = memo(function ContentView({ value, label, exact = false }: { value: unknown; label: string; exact?: boolean }) {
   const mode = useMode();
   if (value === undefined) return <p className="quiet">This content was not stored, or was erased.</p>;
-  return <Shown value={value} label={label} mode={exact && typeof value === "string" && mode === "rendered" ? "text" : mode} />;
+  return <Shown value={value} label={plainText(label)} mode={exact && typeof value === "string" && mode === "rendered" ? "text" : mode} />;
 });
 
 /** The choice of how content is shown. It holds for all content, and stays. */

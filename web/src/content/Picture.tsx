@@ -2,6 +2,7 @@ import { useState } from "react";
 
 import { Button } from "~/ui/controls";
 import { Dialog } from "~/ui/overlay";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 import { isPicture, outsideAddress } from "./shapes";
@@ -10,14 +11,15 @@ import { isPicture, outsideAddress } from "./shapes";
 export function Picture({ url, text = "" }: { url: string; text?: string }) {
   const [open, setOpen] = useState(false);
   if (isPicture(url)) {
+    const name = plainText(text) || "Picture";
     return (
       <>
         <button type="button" className="picture" onClick={() => setOpen(true)}>
-          <img src={url} alt={text || "Picture"} />
+          <img src={url} alt={name} />
         </button>
         {open && (
-          <Dialog title={text || "Picture"} onClose={() => setOpen(false)}>
-            <img className="picture-whole" src={url} alt={text || "Picture"} />
+          <Dialog title={name} onClose={() => setOpen(false)}>
+            <img className="picture-whole" src={url} alt={name} />
           </Dialog>
         )}
       </>

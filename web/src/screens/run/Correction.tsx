@@ -8,6 +8,7 @@ import { Button, Field } from "~/ui/controls";
 import { Chip, describe, Notice } from "~/ui/display";
 import { ago, moment, score as formatScore } from "~/ui/format";
 
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 /** A person's correction of the score of a task or a case. The recorded score stays; the effective one stands beside it. */
@@ -93,10 +94,10 @@ export function CheckCorrection({ check, detail }: { check: CheckDetail; detail:
         </>
       )}
       {here && corrected === undefined && check.passed !== true && (
-        <Button size="small" kind="plain" icon="thumbUp" disabled={change.isPending} aria-label={`${check.label} should pass`} title="This check should pass" onClick={() => change.mutate({ passed: true })} />
+        <Button size="small" kind="plain" icon="thumbUp" disabled={change.isPending} aria-label={`${plainText(check.label)} should pass`} title="This check should pass" onClick={() => change.mutate({ passed: true })} />
       )}
       {here && corrected === undefined && check.passed !== false && (
-        <Button size="small" kind="plain" icon="thumbDown" disabled={change.isPending} aria-label={`${check.label} should fail`} title="This check should fail" onClick={() => change.mutate({ passed: false })} />
+        <Button size="small" kind="plain" icon="thumbDown" disabled={change.isPending} aria-label={`${plainText(check.label)} should fail`} title="This check should fail" onClick={() => change.mutate({ passed: false })} />
       )}
       {here && corrected !== undefined && (
         <Button size="small" kind="plain" disabled={change.isPending} onClick={() => change.mutate({ withdrawn: true })}>

@@ -142,7 +142,11 @@ function ToolView({ item, live }: { item: ToolItem; live: boolean }) {
           </code>
         </span>
         <span className="source">{live ? "live" : "fixture"}</span>
-        {isFailed(item) && item.answered && <span className="source source-failed">failed{item.status && ` (${item.status})`}</span>}
+        {isFailed(item) && item.answered && (
+          <span className="source source-failed">
+            <VisibleText text={item.status ? `failed (${item.status})` : "failed"} />
+          </span>
+        )}
         {!item.answered && <span className="source source-failed">no answer</span>}
         <Time at={item.at} duration={item.duration} />
       </div>

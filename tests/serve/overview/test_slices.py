@@ -118,6 +118,7 @@ def test_failures_are_grouped_by_check_and_reason(client, run):
         ({"latencyMs": {"above": 1700, "below": 1850}}, [18]),
         ({"score": {"below": 0.5}, "latencyMs": {"below": 800}}, [5, 7]),
         ({"costUsd": {"above": 1}}, []),
+        ({"positions": [*range(9_000, 18_998), 3, 19]}, [3, 19]),  # as many as a search of the page finds
     ],
 )
 def test_cases_are_filtered_by_their_numbers(client, run, filter, positions):

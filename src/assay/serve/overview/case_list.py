@@ -1,5 +1,6 @@
 """POST /v1/host/assay/runs/{run_id}/cases:query: a page of cases, filtered and in any order, with counts."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, Numbe
 from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, CaseTotals, Run, Store
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED
+from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED, CaseBlock
 from assay.runs.log_reader import read_chunks
 from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.host import host_of
@@ -32,7 +33,7 @@ LETTERS: dict[str, str] = {
     "passed": PASSED, "failed": FAILED, "ungraded": UNGRADED, "error": ERROR, "skipped": SKIPPED
 }  # fmt: skip
 MAX_PREVIEWS = 100
-MAX_POSITIONS = 1_000
+MAX_POSITIONS = 10_000
 MAX_OFFSET = 10_000_000
 MAX_KINDS = 5  # of findings in the reason of a row
 
@@ -342,6 +343,12 @@ def _limits(limits: Limits) -> tuple[float | None, float | None]:
     return None if above is UNSET else above, None if below is UNSET else below
 
 
+def _has_case(block: CaseBlock, numbers: Sequence[int], trials: int) -> bool:
+    """Whether a block has a result of one of the cases whose first results have these numbers, in order."""
+    at = bisect_right(numbers, block.first - trials)
+    return at < len(numbers) and numbers[at] <= block.last
+
+
 async def _page(
     store: Store,
     run: Run,
@@ -356,12 +363,8 @@ async def _page(
     holding = filter.statuses if trials == 1 else ""
     blocks = await all_blocks(store, run.id, holding=holding)
     if filter.positions is not None:
-        firsts = sorted(position * trials for position in filter.positions)
-        blocks = [
-            block
-            for block in blocks
-            if any(first <= block.last and block.first < first + trials for first in firsts)
-        ]
+        numbers = sorted(position * trials for position in filter.positions)
+        blocks = [block for block in blocks if _has_case(block, numbers, trials)]
     sort = request.sort
     page = PageRequest(filter, sort.by, sort.order == "desc", offset, request.limit)
     size = sum(len(block.data) for block in blocks)

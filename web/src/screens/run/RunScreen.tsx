@@ -23,9 +23,10 @@ import { LiveBar } from "./LiveBar";
 import { Matrix } from "./Matrix";
 import { allRows, PAGE, placeOf, prefetchRows, useRows, type Rows } from "./rows";
 import { RunSlices } from "./RunSlices";
+import { SearchNote } from "./SearchNote";
 import { Toolbar } from "./Toolbar";
 import { Slices } from "./Slices";
-import { isSearch, viewOf, whereText } from "./view";
+import { viewOf, whereText } from "./view";
 import { nounOf } from "./words";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
@@ -172,14 +173,14 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   const open = caseOf(params);
   const [placed, setPlaced] = useState<number | null>(null); // the open case whose row is the active one
   useEffect(() => {
-    if (open === null || open === placed || rows.loading) return;
+    if (open === null || open === placed || rows.loading || rows.search?.running) return;
     setPlaced(open);
     if (rows.at(active)?.position === open) return;
-    void placeOf(run.runId, view, open).then((index) => {
+    void placeOf(run.runId, rows.query, open).then((index) => {
       setActive(index ?? -1);
       if (index !== null) matrix.current?.showRow(index);
     });
-  }, [open, placed, rows, active, run.runId, view]);
+  }, [open, placed, rows, active, run.runId]);
   const change = useCallback((next: Record<string, string | undefined>) => {
     setActive(0);
     setPlaced(null); // the open case has another row now
@@ -251,7 +252,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
   const sortBy = (by: CaseSort, descending: boolean) => {
     change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
   };
-  const collect = async () => (isSearch(view) ? Promise.all(Array.from({ length: rows.total }, (_, at) => rows.load(at))).then(present) : allRows(run.runId, view, MAX_EXPORT));
+  const collect = () => allRows(run.runId, rows.query, MAX_EXPORT);
   if (run.erasedAt) return <Headline overview={overview} onFilter={() => undefined} />;
   return (
     <>
@@ -316,27 +317,6 @@ function NoRows({ overview, rows, noun, filtered, clear }: { overview: Overview;
   return <Empty title={overview.progress ? "No result yet" : `This run has no ${noun}s`} icon="clock">{overview.progress && <p>Results appear here one by one.</p>}</Empty>;
 }
 
-/** How far a search has looked. */
-function SearchNote({ rows: { search }, noun }: { rows: Rows; noun: string }) {
-  if (search === null) return null;
-  const looked = search.complete ? `Looked at all ${plural(search.total, "result")}.` : `Looked at ${count(search.looked)} of ${count(search.total)} results.`;
-  return (
-    <p className="row wrap quiet" role="status">
-      {`${search.running ? "Searching…" : ""} ${plural(search.matches, noun)} found. ${looked}`}
-      {search.stop && (
-        <Button size="small" onClick={search.stop}>
-          Stop
-        </Button>
-      )}
-      {search.more && (
-        <Button size="small" onClick={search.more}>
-          Search further
-        </Button>
-      )}
-    </p>
-  );
-}
-
 /** The counts of the cases as the list has them; it comes later. */
 function countsOf({ run: { counts }, progress }: Overview) {
   if (counts === null || progress !== null) return undefined;
@@ -356,10 +336,6 @@ async function findFailure(rows: Rows, after: number): Promise<number | null> {
     if (row && (row.status === "failed" || row.status === "error")) return index;
   }
   return null;
-}
-
-function present(rows: (CaseRow | undefined)[]): CaseRow[] {
-  return rows.filter((row) => row !== undefined);
 }
 
 /** What happened to the content of a run. */

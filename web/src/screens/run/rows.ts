@@ -8,7 +8,8 @@ import { queryCases, searchCases, type CaseRow, type CasesAnswer, type CasesQuer
 import { isSearch, queryOf, type View } from "./view";
 
 export const PAGE = 100; // rows of a page; the most that the server gives with previews
-const MAX_MATCHES = 1_000; // the most positions that a filter of the server has
+const STRETCH = 1_000; // matches after which a search waits for a person
+const MAX_MATCHES = 10_000; // the most positions that a filter of the server has
 
 export interface Rows {
   total: number;
@@ -20,6 +21,7 @@ export interface Rows {
   loading: boolean;
   match: (row: CaseRow) => SearchMatch | undefined;
   search: SearchState | null;
+  query: CasesQuery; // of these rows, without a place
 }
 
 export interface SearchState {
@@ -30,6 +32,7 @@ export interface SearchState {
   matches: number;
   stop: (() => void) | null;
   more: (() => void) | null; // goes on after a stop
+  cut: boolean; // there may be further matches, and they cannot be shown
 }
 
 /** The rows of a view. A search looks only at the cases of the view, and its rows have the order of the view. */
@@ -90,6 +93,7 @@ function usePages(run: string, query: CasesQuery): Rows {
     loading: results[0]?.isPending ?? true,
     match: noMatch,
     search: null,
+    query,
   };
 }
 
@@ -101,7 +105,10 @@ interface Search extends Pick<Rows, "match" | "search" | "loading" | "error"> {
   positions: number[];
 }
 
-/** Looks through the whole run, call by call, until its end, until it has `MAX_MATCHES`, or until it is stopped. */
+/**
+ * Looks through the run, call by call, until its end or until it is stopped. It waits after each `STRETCH` of matches, so
+ * that a filter of many cases does not ask for all of them, and ends at `MAX_MATCHES`.
+ */
 function useSearch(run: string, view: View): Search {
   const words = view.text.trim();
   const { filter } = queryOf(view);
@@ -113,18 +120,19 @@ function useSearch(run: string, view: View): Search {
     enabled: isSearch(view),
     staleTime: 30_000,
   });
-  const [stopped, setStopped] = useState(false);
-  useEffect(() => setStopped(false), [words, JSON.stringify([filter, view.where])]);
+  const [most, setMost] = useState(STRETCH); // matches up to which it goes by itself; 0: it is stopped
+  useEffect(() => setMost(STRETCH), [words, JSON.stringify([filter, view.where])]);
   const pages = search.data?.pages;
   const matches = useMemo(() => firstOfEach(pages?.flatMap((page) => page.matches) ?? []), [pages]);
   const { hasNextPage, isFetching, fetchNextPage, isError } = search;
-  const more = hasNextPage && !isError && matches.size < MAX_MATCHES;
+  const further = hasNextPage && !isError;
+  const more = further && matches.size < MAX_MATCHES;
+  const goes = more && matches.size < most;
   useEffect(() => {
-    if (more && !isFetching && !stopped) void fetchNextPage();
-  }, [more, isFetching, stopped, fetchNextPage]);
+    if (goes && !isFetching) void fetchNextPage();
+  }, [goes, isFetching, fetchNextPage]);
   const positions = useMemo(() => [...matches.keys()].slice(0, MAX_MATCHES), [matches]);
   const looked = pages?.at(-1)?.looked;
-  const running = isFetching || (more && !stopped);
   return {
     positions,
     error: search.error,
@@ -134,10 +142,11 @@ function useSearch(run: string, view: View): Search {
       looked: looked?.to ?? 0,
       total: looked?.total ?? 0,
       complete: looked?.complete ?? false,
-      running,
-      matches: matches.size,
-      stop: more && !stopped ? () => setStopped(true) : null,
-      more: more && stopped ? () => setStopped(false) : null,
+      running: isFetching || goes,
+      matches: positions.length,
+      stop: goes ? () => setMost(0) : null,
+      more: more && !goes ? () => setMost(matches.size + STRETCH) : null,
+      cut: further && !more,
     },
   };
 }
@@ -148,18 +157,18 @@ function firstOfEach(matches: SearchMatch[]): Map<number, SearchMatch> {
   return found;
 }
 
-/** The index of a case among the rows of a view; null if the view does not have it. */
-export async function placeOf(run: string, view: View, position: number): Promise<number | null> {
-  const answer = await queryCases(run, { ...queryOf(view), include: [], limit: 1, place: position });
+/** The index of a case among the rows of a query; null if it is not one of them. */
+export async function placeOf(run: string, query: CasesQuery, position: number): Promise<number | null> {
+  const answer = await queryCases(run, { ...query, include: [], limit: 1, place: position });
   return answer.place ?? null;
 }
 
-/** Every row of a view, for an export. It stops at `most` rows. */
-export async function allRows(run: string, view: View, most: number): Promise<CaseRow[]> {
+/** Every row of a query, for an export. It stops at `most` rows. */
+export async function allRows(run: string, query: CasesQuery, most: number): Promise<CaseRow[]> {
   const rows: CaseRow[] = [];
   let cursor: string | undefined;
   do {
-    const answer: CasesAnswer = await queryCases(run, { ...queryOf(view), limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+    const answer: CasesAnswer = await queryCases(run, { ...query, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
     rows.push(...answer.cases);
     cursor = answer.next;
   } while (cursor !== undefined && rows.length < most);

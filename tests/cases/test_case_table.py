@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assay.cases.fold import CaseFold
 from assay.cases.outcomes import OutcomeColumns, outcomes_of
 from assay.cases.pages import PageRequest, page_of, plain_page
-from assay.cases.table import CaseFilter, cells_of, check_counts, entries, read_columns
+from assay.cases.table import CaseFilter, CheckFilter, cells_of, check_counts, entries, read_columns
 from assay.ports.cases import CaseBlock
 
 NUMBERS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -47,17 +47,17 @@ def rows(results, sizes, bar=None):
     trials=st.integers(1, 3),
     bar=st.none() | st.just(0.5),
     statuses=st.text("pfues", max_size=2),
-    check=st.none() | st.integers(0, 2),
+    checks=st.lists(st.builds(CheckFilter, st.integers(0, 2), st.sampled_from("pf")), max_size=2).map(tuple),
     order=st.sampled_from(["position", "score", "cost", "latency", "status"]),
     descending=st.booleans(),
     offset=st.integers(0, 6),
     limit=st.integers(1, 6),
 )
 def test_a_page_equals_that_of_the_plain_implementation(
-    results, sizes, trials, bar, statuses, check, order, descending, offset, limit
+    results, sizes, trials, bar, statuses, checks, order, descending, offset, limit
 ):
     blocks, table = rows(results, sizes, bar)
-    filter = CaseFilter(statuses=statuses, check=check)
+    filter = CaseFilter(statuses=statuses, checks=checks)
     request = PageRequest(filter, order, descending, offset, limit)
     page, plain = page_of(blocks, trials, request), plain_page(blocks, trials, request)
     assert page == plain
@@ -152,7 +152,7 @@ def test_a_run_with_more_checks_and_patterns_than_a_row_has_room_for():
     (block,) = table.add(0, columns.outcomes())
     assert len(table.metadata["checks"]) == 64
     assert (block.first, block.last, block.failed) == (0, 299, 300)
-    page = page_of([block], 1, PageRequest(CaseFilter(check=5)))
+    page = page_of([block], 1, PageRequest(CaseFilter(checks=(CheckFilter(5),))))
     assert [case.position for case in page.cases] == [5]
     best = page_of([block], 1, PageRequest(CaseFilter(), "score", True, 0, 2))
     assert [case.position for case in best.cases] == [299, 298]

@@ -58,7 +58,7 @@ def page_of(
     blocks: Sequence[CaseBlock], trials: int, request: PageRequest, *, complete: bool = True
 ) -> CasePage:
     """A page of the cases that match. `complete`: the run has ended."""
-    if trials > 1 or (not request.filter.by_status_only and request.filter.check is None):
+    if trials > 1 or (not request.filter.by_status_only and not request.filter.checks):
         return plain_page(blocks, trials, request, complete=complete)
     if request.filter.by_numbers:
         return plain_page(blocks, trials, request, complete=complete)
@@ -128,7 +128,7 @@ def _by_place(blocks: Sequence[CaseBlock], request: PageRequest) -> CasePage:
             if skip >= many or len(found) == request.limit:
                 skip -= min(skip, many)
                 continue
-            only = CaseFilter(statuses=statuses, check=request.filter.check, outcome=request.filter.outcome)
+            only = CaseFilter(statuses=statuses, checks=request.filter.checks)
             cases = list(single_entries(block, only))
             cases = cases[::-1] if backwards else cases
             found += cases[skip : skip + request.limit - len(found)]

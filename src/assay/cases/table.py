@@ -48,19 +48,28 @@ class NumberRange(NamedTuple):
         return (self.above is None or value > self.above) and (self.below is None or value < self.below)
 
 
+class CheckFilter(NamedTuple):
+    """The outcome of the check of a column, in any trial of a case."""
+
+    column: int
+    outcome: str = FAILED
+
+    def has(self, pattern: str) -> bool:
+        return pattern[self.column + 1 : self.column + 2] == self.outcome
+
+
 class CaseFilter(Struct, frozen=True, kw_only=True):
-    """Which cases are listed: by their outcome, and by the outcome of a check in any trial. Empty: all."""
+    """Which cases are listed: by their outcome, and by those of some checks. Empty: all."""
 
     statuses: str = ""
-    check: int | None = None
-    outcome: str = FAILED
+    checks: tuple[CheckFilter, ...] = ()
     positions: frozenset[int] | None = None
     findings: bool = False  # only cases with a finding of a detector
     numbers: tuple[NumberRange, ...] = ()
 
     @property
     def by_status_only(self) -> bool:
-        return self.check is None and not self.by_numbers
+        return not self.checks and not self.by_numbers
 
     @property
     def by_numbers(self) -> bool:
@@ -70,7 +79,7 @@ class CaseFilter(Struct, frozen=True, kw_only=True):
     def matches(self, case: CaseEntry) -> bool:
         return (
             (not self.statuses or case.status in self.statuses)
-            and (self.check is None or any(self._in_pattern(pattern) for pattern in case.patterns))
+            and all(any(one.has(pattern) for pattern in case.patterns) for one in self.checks)
             and (self.positions is None or case.position in self.positions)
             and (not self.findings or bool(case.findings))
             and all(one.has(getattr(case, one.name)) for one in self.numbers)
@@ -79,10 +88,7 @@ class CaseFilter(Struct, frozen=True, kw_only=True):
     def matches_pattern(self, pattern: str) -> bool:
         """For a case with one trial: what its pattern says."""
         wanted = not self.statuses or pattern[0] in self.statuses
-        return wanted and (self.check is None or self._in_pattern(pattern))
-
-    def _in_pattern(self, pattern: str) -> bool:
-        return self.check is not None and pattern[self.check + 1 : self.check + 2] == self.outcome
+        return wanted and all(one.has(pattern) for one in self.checks)
 
 
 def indexes(columns: CaseColumns) -> Sequence[int]:

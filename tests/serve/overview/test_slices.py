@@ -129,6 +129,24 @@ def test_cases_are_filtered_by_their_numbers(client, run, filter, positions):
 
 
 @pytest.mark.parametrize(
+    ("check", "positions"),
+    [
+        ({"index": 0}, [5, 7, 9, 11, 13, 15, 17, 19]),
+        ({"index": 0, "outcome": "passed"}, [0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18]),
+        ([{"index": 0, "outcome": "passed"}, {"index": 1, "outcome": "failed"}], [1, 10, 12, 14, 16, 18]),
+        ([{"index": 0}, {"index": 1}], [11, 13, 15, 17, 19]),
+    ],
+)
+def test_cases_are_filtered_by_the_outcomes_of_several_checks(client, check, positions):
+    early = {"text": "$.test_case.id", "phrases": ["c1"], "negate": True}
+    body = request() | {"checks": [EXACT, {"type": "contains", "name": "early", "arguments": early}]}
+    run = client.post("/v1/evaluate", json=body).json()["evaluation_id"]
+    for sort in ({"by": "position"}, {"by": "latency"}, {"by": "status"}):
+        answer = client.post(f"{RUNS}/{run}/cases:query", json={"filter": {"check": check}, "sort": sort})
+        assert sorted(row["position"] for row in answer.json()["cases"]) == positions, answer.text
+
+
+@pytest.mark.parametrize(
     ("path", "body", "message"),
     [
         ("slices?by=tiers", None, "by=tiers: no case has a value there; the members are"),
@@ -137,6 +155,7 @@ def test_cases_are_filtered_by_their_numbers(client, run, filter, positions):
         ("cases:search", {"where": [{"by": "", "name": "x"}]}, "where[0].by"),
         ("cases:search", {"where": [{"by": "$[", "name": "x"}]}, "by: expected a path"),
         ("cases:query", {"filter": {"score": {"over": 1}}}, "filter.score"),
+        ("cases:query", {"filter": {"check": [{"index": 0}] * 11}}, "filter.check"),
     ],
 )
 def test_bad_slices_and_limits_are_refused_with_their_place(client, run, path, body, message):

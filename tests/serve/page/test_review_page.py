@@ -80,7 +80,7 @@ def test_a_check_of_a_case_is_corrected_and_the_list_says_so(site, page):
     )
     page.get_by_label("Add a filter").fill("corrected")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("show=corrected"))
+    expect(page).to_have_url(re.compile("corrected=true"))
     expect(page.locator("[data-status]")).to_have_count(1)
     expect(page.get_by_role("button", name="Corrected 1")).to_have_attribute("aria-pressed", "true")
     site.check_accessibility(page)

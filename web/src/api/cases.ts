@@ -96,10 +96,15 @@ export interface SlicesAnswer {
   counted: boolean;
 }
 
+export interface CheckOutcome {
+  index: number;
+  outcome: CaseStatus;
+}
+
 export interface CasesQuery {
   filter?: {
     status?: CaseStatus[];
-    check?: { index: number; outcome?: "failed" | "passed" | "error" | "skipped" | "ungraded" };
+    check?: CheckOutcome[]; // each in any trial of the case
     positions?: number[];
     caseId?: string[];
     findings?: true;

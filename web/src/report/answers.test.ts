@@ -32,7 +32,7 @@ test.each([
   [{ sort: { by: "score" } }, [3, 2, 0, 1]],
   [{ sort: { by: "score", order: "desc" } }, [0, 2, 3, 1]],
   [{ filter: { status: ["failed"] }, limit: 1, offset: 1 }, [3]],
-  [{ filter: { check: { index: 0 } } }, [2]],
+  [{ filter: { check: [{ index: 0, outcome: "failed" }] } }, [2]],
   [{ filter: { positions: [1, 3] } }, [1, 3]],
 ])("%j gives the cases %j", (query, expected) => expect(positions(query)).toEqual(expected));
 

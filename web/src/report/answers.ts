@@ -69,7 +69,7 @@ function rowsIn(run: ReportRun, filter: NonNullable<CasesQuery["filter"]>): Case
       (filter.caseId === undefined || (row.caseId !== null && filter.caseId.includes(row.caseId))) &&
       (filter.findings === undefined || (row.findings ?? 0) > 0) &&
       (filter.corrected === undefined || row.effective !== undefined) &&
-      (filter.check === undefined || (row.cells[filter.check.index]?.[filter.check.outcome ?? "failed"] ?? 0) > 0),
+      (filter.check ?? []).every((check) => (row.cells[check.index]?.[check.outcome] ?? 0) > 0),
   );
 }
 

@@ -2,24 +2,25 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.agenteval.scoring.safety_records import SAFETY, finding_texts, record_of
-from assay.cases.case_search import case_ids, case_texts, results_with_id
+from assay.cases.case_search import case_ids, case_texts
 from assay.cases.pages import CaseOrder, CasePage, PageRequest, all_blocks, page_of, place_of
-from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, NumberRange, entries, row_of
+from assay.cases.table import CaseEntry, CaseFilter, CasePreview, CaseRow, entries, row_of
 from assay.concurrency.threads import off_loop
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, CaseTotals, Run, Store
-from assay.ports.cases import ERROR, FAILED, PASSED, SKIPPED, UNGRADED, CaseBlock
+from assay.ports.cases import PASSED, CaseBlock
 from assay.runs.log_reader import read_chunks
 from assay.serve.fep.request_parser import read_json
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run, overview_of
+from assay.serve.overview.case_filter import LETTERS, CasesFilter, LookedForIds, case_filter
 from assay.serve.overview.effective import NOTHING, EffectiveCase, EffectiveCases
 from assay.serve.overview.run_overview import CheckColumn, labels_of
 from assay.serve.overview.run_rows import SCORED
@@ -28,44 +29,13 @@ from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 
-Outcome = Literal["passed", "failed", "ungraded", "error", "skipped"]
-LETTERS: dict[str, str] = {
-    "passed": PASSED, "failed": FAILED, "ungraded": UNGRADED, "error": ERROR, "skipped": SKIPPED
-}  # fmt: skip
 MAX_PREVIEWS = 100
-MAX_POSITIONS = 10_000
 MAX_OFFSET = 10_000_000
 MAX_KINDS = 5  # of findings in the reason of a row
 
 
 class _Body(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     pass
-
-
-class CheckOutcome(_Body, frozen=True, kw_only=True):
-    """A check by its column, and its outcome in any trial of the case."""
-
-    index: Annotated[int, Meta(ge=0, lt=64)]
-    outcome: Outcome = "failed"
-
-
-class Limits(_Body, frozen=True, kw_only=True):
-    """Numbers above one limit and below another. A case whose number is not known never fits."""
-
-    above: float | UnsetType = UNSET
-    below: float | UnsetType = UNSET
-
-
-class CasesFilter(_Body, frozen=True, kw_only=True):
-    status: list[Outcome] | UnsetType = UNSET
-    check: CheckOutcome | UnsetType = UNSET
-    positions: Annotated[list[int], Meta(max_length=MAX_POSITIONS)] | UnsetType = UNSET
-    case_id: Annotated[list[str], Meta(max_length=20)] | UnsetType = UNSET
-    findings: Literal[True] | UnsetType = UNSET
-    corrected: Literal[True] | UnsetType = UNSET
-    score: Limits | UnsetType = UNSET
-    cost_usd: Limits | UnsetType = UNSET
-    latency_ms: Limits | UnsetType = UNSET
 
 
 class CaseSort(_Body, frozen=True, kw_only=True):
@@ -92,13 +62,6 @@ class RowCounts(Struct, frozen=True, kw_only=True):
     ungraded: int = 0
     error: int = 0
     skipped: int = 0
-
-
-class LookedForIds(Struct, frozen=True, kw_only=True):
-    """How many results were looked at for the ids of the filter."""
-
-    results: int
-    complete: bool
 
 
 class EffectiveCounts(RowCounts, frozen=True, kw_only=True):
@@ -155,7 +118,7 @@ async def query_cases(call: HttpRequest) -> Response:
     offset = _offset(request, run)
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
     changed = await corrected_cases(call, run)
-    filter, looked = await _filter(store, run, request.filter, totals, trials, changed)
+    filter, looked = await case_filter(store, run, request.filter, totals, trials, changed)
     page = await _page(store, run, trials, totals, filter, request, offset)
     labels = labels_of(run)
     after = offset + len(page.cases)
@@ -212,7 +175,7 @@ async def positions_in(
     """The positions of the cases that match a filter."""
     trials = int(run.metadata.get("trials", 1))
     totals = (await store.case_totals([run.id])).get(run.id, CaseTotals())
-    filter, _ = await _filter(store, run, request, totals, trials, changed)
+    filter, _ = await case_filter(store, run, request, totals, trials, changed)
     blocks, complete = await all_blocks(store, run.id), run.status in CLOSED
     size = sum(len(block.data) for block in blocks)
     return await off_loop(
@@ -295,52 +258,6 @@ def _digest(request: CasesQuery) -> str:
 
 def _token(run: Run, offset: int, request: CasesQuery) -> str:
     return pages.token(_Cursor(run.id, offset, _digest(request)))
-
-
-async def _filter(
-    store: Store,
-    run: Run,
-    request: CasesFilter,
-    totals: CaseTotals,
-    trials: int,
-    changed: EffectiveCases,
-) -> tuple[CaseFilter, LookedForIds | UnsetType]:
-    positions: set[int] | None = None if request.positions is UNSET else set(request.positions)
-    looked = UNSET
-    if request.corrected is True:
-        positions = {*changed.cases} if positions is None else positions & changed.cases.keys()
-    if request.case_id is not UNSET:
-        results = int(run.metadata.get("total", 0)) * (trials if run.kind != "evaluation" else 1)
-        found, seen = await results_with_id(
-            store, run.id, frozenset(request.case_id), max(results, totals.results)
-        )
-        here = {number // trials for number in found}
-        positions = here if positions is None else positions & here
-        looked = LookedForIds(results=seen, complete=seen >= max(results, totals.results))
-    check = None if request.check is UNSET else request.check
-    filter = CaseFilter(
-        statuses="" if request.status is UNSET else "".join(LETTERS[status] for status in request.status),
-        check=check.index if check else None,
-        outcome=LETTERS[check.outcome] if check else FAILED,
-        positions=None if positions is None else frozenset(positions),
-        findings=request.findings is True,
-        numbers=tuple(_ranges(request)),
-    )
-    return filter, looked
-
-
-def _ranges(request: CasesFilter) -> Iterator[NumberRange]:
-    if request.score is not UNSET:
-        yield NumberRange("score", *_limits(request.score))
-    if request.cost_usd is not UNSET:
-        yield NumberRange("cost", *_limits(request.cost_usd))
-    if request.latency_ms is not UNSET:
-        yield NumberRange("latency", *_limits(request.latency_ms))
-
-
-def _limits(limits: Limits) -> tuple[float | None, float | None]:
-    above, below = limits.above, limits.below
-    return None if above is UNSET else above, None if below is UNSET else below
 
 
 def _has_case(block: CaseBlock, numbers: Sequence[int], trials: int) -> bool:

@@ -27,7 +27,8 @@ from assay.serve.fep.request_parser import read_json
 from assay.serve.fep.server_state import fep_of
 from assay.serve.openwop.host import host_of
 from assay.serve.overview.access import any_run
-from assay.serve.overview.case_list import CasesFilter, corrected_cases, positions_in
+from assay.serve.overview.case_filter import CasesFilter
+from assay.serve.overview.case_list import corrected_cases, positions_in
 from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

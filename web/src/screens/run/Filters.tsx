@@ -5,7 +5,7 @@ import { Button, Field } from "~/ui/controls";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
-import { filterOf, limitText, REASON, type View, whereText } from "./view";
+import { checksText, checkText, filterOf, limitText, MAX_FILTERS, REASON, type View, whereText, withCheck } from "./view";
 
 interface Props {
   view: View;
@@ -18,18 +18,22 @@ export function Filters({ view, columns, change }: Props) {
   const [text, setText] = useState("");
   const [wrong, setWrong] = useState("");
   const id = useId();
-  const { where, limits } = view;
+  const { where, limits, checks } = view;
   const setLimits = (next: typeof limits) => change({ limits: next.map(limitText).join(",") || undefined });
+  const setChecks = (next: typeof checks) => change({ check: checksText(next) });
+  const setWhere = (next: typeof where) => change({ where: whereText(next) });
   const add = () => {
     if (text.trim() === "") return;
     const filter = filterOf(text, columns);
-    setWrong("wrong" in filter ? filter.wrong : "");
-    if ("wrong" in filter) return;
+    const many = "where" in filter ? where.length : "check" in filter ? checks.length : 0;
+    const refusal = "wrong" in filter ? filter.wrong : many >= MAX_FILTERS ? `There are ${MAX_FILTERS} filters of this kind already. Remove one first.` : "";
+    setWrong(refusal);
+    if (refusal || "wrong" in filter) return;
     setText("");
-    if ("where" in filter) change({ where: whereText([...where.filter((one) => one.by !== filter.where.by || one.name !== filter.where.name), filter.where]) });
-    else if ("show" in filter) change({ show: filter.show });
+    if ("where" in filter) setWhere([...where.filter((one) => one.by !== filter.where.by || one.name !== filter.where.name), filter.where]);
+    else if ("corrected" in filter) change({ corrected: "true" });
     else if ("limit" in filter) setLimits([...limits.filter((one) => one.name !== filter.limit.name || one.sign !== filter.limit.sign), filter.limit]);
-    else change({ check: String(filter.check) });
+    else setChecks(withCheck(checks, filter.check));
   };
   return (
     <>
@@ -50,9 +54,12 @@ export function Filters({ view, columns, change }: Props) {
         />
       </form>
       {where.map((one) => (
-        <ChipButton key={`${one.by}=${one.name}`} name={one.by === REASON ? "like" : one.by} value={one.name} onClick={() => change({ where: whereText(where.filter((other) => other !== one)) })} />
+        <ChipButton key={`${one.by}=${one.name}`} name={one.by === REASON ? "like" : one.by} value={one.name} onClick={() => setWhere(where.filter((other) => other !== one))} />
       ))}
-      {view.show === "corrected" && <ChipButton name="" value="corrected" onClick={() => change({ show: undefined })} />}
+      {checks.map((one) => (
+        <ChipButton key={checkText(one, columns)} name="" value={checkText(one, columns)} onClick={() => setChecks(checks.filter((other) => other !== one))} />
+      ))}
+      {view.corrected && <ChipButton name="" value="corrected" onClick={() => change({ corrected: undefined })} />}
       {limits.map((one) => (
         <ChipButton key={limitText(one)} name="" value={limitText(one)} onClick={() => setLimits(limits.filter((other) => other !== one))} />
       ))}

@@ -38,8 +38,8 @@ export function Matrix(props: Props) {
   const { match } = rows;
   const title = useCallback((row: CaseRow) => <Title row={row} address={addressOf(row)} />, [addressOf]);
   const shown = useMemo(
-    () => matrixColumns({ columns, stats, noun, repeated, findings, chosen: view.check, title, match, onCheck }),
-    [columns, stats, noun, repeated, findings, view.check, title, match, onCheck],
+    () => matrixColumns({ columns, stats, noun, repeated, findings, checks: view.checks, title, match, onCheck }),
+    [columns, stats, noun, repeated, findings, view.checks, title, match, onCheck],
   );
   const sort: Sort = { by: view.sort, descending: view.descending };
   return (
@@ -74,12 +74,12 @@ function rowData(row: CaseRow) {
 }
 
 interface Shown extends Pick<Props, "columns" | "stats" | "noun" | "repeated" | "findings" | "onCheck"> {
-  chosen: number | null;
+  checks: View["checks"];
   title: (row: CaseRow) => React.ReactNode;
   match: (row: CaseRow) => SearchMatch | undefined;
 }
 
-function matrixColumns({ columns, stats, noun, repeated, findings, chosen, title, match, onCheck }: Shown): Column<CaseRow>[] {
+function matrixColumns({ columns, stats, noun, repeated, findings, checks, title, match, onCheck }: Shown): Column<CaseRow>[] {
   return [
     {
       id: "case",
@@ -106,7 +106,7 @@ function matrixColumns({ columns, stats, noun, repeated, findings, chosen, title
         </div>
       ),
     },
-    ...columns.map((column) => checkColumn(column, stats.find((one) => one.index === column.index)?.rateText ?? "", noun, chosen === column.index, onCheck)),
+    ...columns.map((column) => checkColumn(column, stats.find((one) => one.index === column.index)?.rateText ?? "", noun, checks.some((one) => one.index === column.index && one.outcome === "failed"), onCheck)),
     { id: "score", header: "Score", width: "64px", align: "end", sort: "score", first: "ascending", cell: (row) => <ScoreOf row={row} /> },
     ...(repeated ? [{ id: "trials", header: "k/N", title: "Trials that passed", width: "56px", align: "end", cell: trialsText } as const] : []),
     ...(findings ? [{ id: "findings", header: "Findings", width: "64px", align: "end", cell: (row: CaseRow) => (row.findings === undefined ? "–" : count(row.findings)) } as const] : []),

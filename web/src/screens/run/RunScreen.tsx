@@ -26,7 +26,7 @@ import { RunSlices } from "./RunSlices";
 import { SearchNote } from "./SearchNote";
 import { Toolbar } from "./Toolbar";
 import { Slices } from "./Slices";
-import { viewOf, whereText } from "./view";
+import { checksText, isFiltered, NO_FILTER, toggledCheck, viewOf, whereText, withSlice } from "./view";
 import { nounOf } from "./words";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
@@ -186,7 +186,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     setPlaced(null); // the open case has another row now
     changeParams(next, { replace: true });
   }, []);
-  const onCheck = useCallback((index: number) => change({ check: view.check === index ? undefined : String(index) }), [change, view.check]);
+  const onCheck = useCallback((index: number) => change({ check: checksText(toggledCheck(view.checks, index)) }), [change, view.checks]);
   const addressOf = useCallback(
     (row: CaseRow) => {
       const next = new URLSearchParams(params);
@@ -244,10 +244,10 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
     const others = view.where.filter((one) => one.by !== slice.by || one.name !== slice.name);
     change({ where: whereText(others.length < view.where.length ? others : [...others.filter((one) => one.by !== slice.by), slice]) });
   };
-  const likeThis = (slice: SliceName) => change({ where: whereText([slice]), show: undefined, ...(isWide() ? {} : { case: undefined, trial: undefined, item: undefined }) });
+  const likeThis = (slice: SliceName) => change({ where: whereText(withSlice(view.where, slice)), ...(isWide() ? {} : { case: undefined, trial: undefined, item: undefined }) });
   const chooseCheck = (label: string) => {
     const column = overview.columns.find((one) => one.label === label);
-    if (column) change({ check: view.check === column.index ? undefined : String(column.index) });
+    if (column) onCheck(column.index);
   };
   const sortBy = (by: CaseSort, descending: boolean) => {
     change({ sort: by === "status" && !descending ? undefined : `${descending ? "-" : ""}${by}` });
@@ -276,7 +276,7 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
       {rows.error !== null && rows.first === undefined ? (
         <ErrorState error={rows.error} />
       ) : rows.total === 0 && !rows.loading ? (
-        <NoRows overview={overview} rows={rows} noun={noun} filtered={view.show !== "all" || view.check !== null || view.limits.length > 0} clear={() => change({ show: undefined, check: undefined, q: undefined, where: undefined, limits: undefined })} />
+        <NoRows overview={overview} rows={rows} noun={noun} filtered={isFiltered(view)} clear={() => change(NO_FILTER)} />
       ) : rows.total === 0 ? (
         <div className="card loading-card">
           <Loading label={`Loading the ${noun}s`} lines={8} />

@@ -8,7 +8,7 @@ import { plainText } from "~/ui/visible";
 import type { Rows } from "./rows";
 import { reportSource } from "~/api/client";
 import { Filters } from "./Filters";
-import { isSearch, type Show, type View } from "./view";
+import { checksText, isFiltered, isSearch, NO_FILTER, type Show, toggledCheck, type View } from "./view";
 import { cellText } from "./words";
 
 const SORTS = [
@@ -38,23 +38,31 @@ interface Props {
 /** Search, filter, order and export of the cases. */
 export function Toolbar({ run, view, rows, columns, findings, noun, counts, corrected, change, collect }: Props) {
   const sort = `${view.descending ? "-" : ""}${view.sort}`;
+  const changed = rows.first?.effective?.corrected ?? corrected;
+  const failing = view.checks.filter((one) => one.outcome === "failed");
+  const others = view.checks.filter((one) => one.outcome !== "failed");
   const sorts = SORTS.some(([value]) => value === sort) ? SORTS : [...SORTS, [sort, `By ${view.sort}`] as const];
   return (
     <div className="toolbar" role="group" aria-label={`Filter the ${noun}s`}>
       <SearchField className="run-search" label={`Search ${noun}s`} placeholder="Search ids, inputs, outputs, reasons" value={view.text} hotkey="/" delay={300} onChange={(text) => change({ q: text || undefined })} />
-      <Segments label="Show" value={view.show} options={showOptions(rows.first?.counts ?? counts, rows.first?.effective?.corrected ?? corrected, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
+      <Segments label="Show" value={view.show} options={showOptions(rows.first?.counts ?? counts, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
+      {(changed !== undefined || view.corrected) && (
+        <Button aria-pressed={view.corrected} onClick={() => change({ corrected: view.corrected ? undefined : "true" })}>
+          Corrected <span className="segment-count num">{count(changed ?? 0)}</span>
+        </Button>
+      )}
       {columns.length > 1 && (
         <Select
           label="Only where this check failed"
-          value={view.check === null ? "" : String(view.check)}
-          options={[["", "Any check"], ...columns.map((column) => [String(column.index), `Fails ${plainText(column.label.slice(0, 60))}`] as const)]}
-          onChange={(value) => change({ check: value || undefined })}
+          value={failing.length === 1 ? String(failing[0]?.index) : ""}
+          options={[["", failing.length > 1 ? `${failing.length} checks` : "Any check"], ...columns.map((column) => [String(column.index), `Fails ${plainText(column.label.slice(0, 60))}`] as const)]}
+          onChange={(value) => change({ check: checksText(value === "" ? others : toggledCheck(others, Number(value))) })}
         />
       )}
       <Select label="Order" value={sort} options={sorts} onChange={(value) => change({ sort: value === "status" ? undefined : value })} />
       {reportSource() === null && <Filters view={view} columns={columns} change={change} />}
-      {(view.show !== "all" || view.check !== null || view.limits.length > 0 || isSearch(view)) && (
-        <Button kind="plain" icon="close" onClick={() => change({ show: undefined, check: undefined, q: undefined, where: undefined, limits: undefined })}>
+      {(isFiltered(view) || isSearch(view)) && (
+        <Button kind="plain" icon="close" onClick={() => change(NO_FILTER)}>
           Clear
         </Button>
       )}
@@ -64,7 +72,7 @@ export function Toolbar({ run, view, rows, columns, findings, noun, counts, corr
   );
 }
 
-function showOptions(counts: Counts | undefined, corrected: number | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
+function showOptions(counts: Counts | undefined, findings: boolean, now: Show): [Show, React.ReactNode][] {
   const unmeasured = counts ? counts.error + counts.skipped : 0;
   const options: [Show, string, number | undefined][] = [
     ["all", "All", counts?.all],
@@ -73,7 +81,6 @@ function showOptions(counts: Counts | undefined, corrected: number | undefined, 
     ...(unmeasured > 0 || now === "unmeasured" ? [["unmeasured", "Not measured", unmeasured] as [Show, string, number]] : []),
     ...((counts?.ungraded ?? 0) > 0 || now === "ungraded" ? [["ungraded", "No verdict", counts?.ungraded] as [Show, string, number | undefined]] : []),
     ...(findings || now === "findings" ? [["findings", "With findings", undefined] as [Show, string, undefined]] : []),
-    ...(corrected !== undefined || now === "corrected" ? [["corrected", "Corrected", corrected ?? 0] as [Show, string, number]] : []),
   ];
   return options.map(([value, text, many]) => [
     value,

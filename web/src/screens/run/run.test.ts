@@ -4,7 +4,7 @@ import { comparableText, differenceOf, sidesOf } from "./difference";
 import { blocksOf, foldPoint } from "~/content/fold";
 import { timeLeftText } from "./progress";
 import { costOf, modelName, turnsOf } from "./trajectory";
-import { filterOf, isSearch, queryOf, viewOf, whereOf, whereText } from "./view";
+import { checksText, checkText, filterOf, isSearch, queryOf, toggledCheck, viewOf, whereOf, whereText, withSlice } from "./view";
 import { trialMark, verdictOf } from "./words";
 import type { Overview } from "~/api/cases";
 import { throttle } from "~/api/throttle";
@@ -211,7 +211,10 @@ describe("filters", () => {
     ["score<0.5", { limit: { name: "score", sign: "<", value: 0.5 } }],
     ["latency>2s", { limit: { name: "latency", sign: ">", value: 2_000 } }],
     ["latency > 300 ms", { limit: { name: "latency", sign: ">", value: 300 } }],
-    ["check:helpful=fail", { check: 2 }],
+    ["check:helpful=fail", { check: { index: 2, outcome: "failed" } }],
+    ["check:helpful = passed", { check: { index: 2, outcome: "passed" } }],
+    ["check:helpful=error", { check: { index: 2, outcome: "error" } }],
+    ["corrected", { corrected: true }],
     ["check:tone=fail", { wrong: "There is no check tone." }],
     ["nonsense", { wrong: expect.stringContaining("A filter is such as") }],
   ])("%s", (text, filter) => expect(filterOf(text, columns)).toEqual(filter));
@@ -225,4 +228,22 @@ describe("filters", () => {
     expect(isSearch(view)).toBe(true);
     expect(whereOf("%E0%A4%A,x")).toEqual([]);
   });
+
+  test("of checks, corrections and a status combine", () => {
+    const checks = [{ index: 2, outcome: "failed" as const }, { index: 3, outcome: "passed" as const }];
+    expect(checksText(checks)).toBe("2,3:pass");
+    const view = viewOf(new URLSearchParams({ check: "2,3:pass,x,4:odd", corrected: "true", show: "failed" }));
+    expect(queryOf(view).filter).toEqual({ status: ["failed"], check: checks, corrected: true });
+    expect(viewOf(new URLSearchParams({ show: "corrected" }))).toMatchObject({ show: "all", corrected: true });
+    expect(checkText(checks[1]!, columns)).toBe("check:3=pass");
+    expect(toggledCheck(checks, 2)).toEqual([checks[1]]);
+    expect(toggledCheck(checks, 3)).toEqual([checks[0], { index: 3, outcome: "failed" }]);
+  });
+
+  test.each([
+    [{ by: "tag", name: "b" }, "tier:pro,tag:a,tag:b"],
+    [{ by: "tag", name: "a" }, "tier:pro,tag:a"],
+    [{ by: "tier", name: "free" }, "tag:a,tier:free"],
+    [{ by: "reason", name: "x" }, "tier:pro,tag:a,reason:x"],
+  ])("the value %j is added to the others", (slice, text) => expect(whereText(withSlice(whereOf("tier:pro,tag:a"), slice))).toBe(text));
 });

@@ -6,9 +6,9 @@ import itertools
 import pytest
 
 import assay
-from assay.fep.agent_runs.agent_output import recorded_output
+from assay.fep.agent_runs.agent_output import recorded_output, usage_metadata
 from assay.inputs.context import Context
-from assay.protocol.agents import InvocationResult
+from assay.protocol.agents import InvocationResult, Usage
 
 pytestmark = pytest.mark.anyio
 EXACT = [
@@ -171,3 +171,18 @@ async def test_an_agent_without_an_answer_says_how_it_ended_and_a_continued_run_
     assert not recorded_output(Context(b"", document, [])).answered
     document["output"]["value"] = 1
     assert recorded_output(Context(b"", document, [])).answered == (outcome == "escalated")
+
+
+@pytest.mark.parametrize(
+    ("models", "recorded"),
+    [
+        (["m-1", "m-1"], {"model": "p:m-1"}),
+        (["m-1", "m-2"], {"model": ["p:m-1", "p:m-2"]}),
+        (["not a name, but a sentence"], {}),
+        ([], {}),
+    ],
+)
+def test_a_result_of_an_agent_names_the_models_that_it_used(models, recorded):
+    calls = [Usage(provider="p", model=name, input_tokens=1, output_tokens=1) for name in models]
+    found = usage_metadata(calls, free=False)
+    assert {name: value for name, value in found.items() if name == "model"} == recorded

@@ -52,6 +52,11 @@ class AgentCard(Struct, frozen=True, kw_only=True):
         return {"sourceManifestId": self.agent_id} if self.pack else {}
 
 
+def model_name(provider: str, model: str) -> str:
+    """`openai:gpt-5`."""
+    return model if not provider or model.startswith(f"{provider}:") else f"{provider}:{model}"
+
+
 class Usage(Struct, frozen=True, kw_only=True):
     """The usage of one model call. An unknown cost is None, never 0."""
 

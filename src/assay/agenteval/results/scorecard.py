@@ -12,6 +12,7 @@ from assay.agenteval.planning.run_header import EvalHeader
 from assay.agenteval.scoring.safety_records import MODE, distinct, is_blocking
 from assay.ports import Event
 from assay.protocol.agent_evals import EvalSummary, Regression, SafetyFinding, TaskScore, Thresholds
+from assay.protocol.agents import model_name
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.runs.run_statistics import latency_of
@@ -131,11 +132,6 @@ class Scorecard:
     def score(self) -> float | None:
         """The mean of the tasks that have a score; None if none has one."""
         return mean(task.score for task in self.tasks.values()) if self.tasks else None
-
-
-def model_name(provider: str, model: str) -> str:
-    """`openai:gpt-5`."""
-    return model if not provider or model.startswith(f"{provider}:") else f"{provider}:{model}"
 
 
 def mean(scores: Iterable[float]) -> float:

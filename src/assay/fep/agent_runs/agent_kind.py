@@ -52,6 +52,7 @@ from assay.ports import (
 from assay.ports.audit import audit_entry
 from assay.ports.continued_runs import SOURCE
 from assay.ports.kinds import COPY_IN_PROGRESS, LOCAL_ONLY, Ending, UnitOutcome
+from assay.protocol.agents import model_name
 from assay.protocol.redaction import UNKNOWN, safe_name
 from assay.protocol.results import Status
 from assay.results.run_part import DATA
@@ -100,8 +101,7 @@ class _UsedModel(Struct, frozen=True):
     @property
     def name(self) -> str:
         """`openai:gpt-5`, as an agent eval names it."""
-        known = not self.provider or self.model.startswith(f"{self.provider}:")
-        return self.model if known else f"{self.provider}:{self.model}"
+        return model_name(self.provider, self.model)
 
 
 class _UsedStep(Struct, frozen=True):

@@ -26,9 +26,9 @@ from assay.fep.records.run_header import AgentRequest
 from assay.inputs.context import Context, too_long
 from assay.ports import Limits
 from assay.ports.agents import Agent, ToolBox
-from assay.protocol.agents import AgentCard, InvocationResult, Step, Usage, UsageStep
+from assay.protocol.agents import AgentCard, InvocationResult, Step, Usage, UsageStep, model_name
 from assay.protocol.json_types import JSON
-from assay.protocol.redaction import redact_text
+from assay.protocol.redaction import UNKNOWN, redact_text, safe_name
 from assay.protocol.results import CheckError, CheckResult
 from assay.results.spending import NOTHING, Spending
 from assay.results.tally import Tally
@@ -36,6 +36,7 @@ from assay.runs.agent_answers import AgentAnswers
 
 UNMEASURED = "unmeasured"  # the outcome of an agent that could not be called
 MESSAGE = 2_000  # characters of an error
+MAX_MODELS = 5  # in the metadata of an output
 INVOCATION, CASE = "$.output.metadata", "$.test_case"
 ENDINGS = f"{INVOCATION}.outcome", f"{INVOCATION}.error"
 _encode = msgspec.json.Encoder().encode
@@ -170,14 +171,16 @@ def metadata_of(result: InvocationResult, steps: Sequence[Step], seconds: float,
 
 
 def usage_metadata(usages: Sequence[Usage], *, free: bool) -> JSON:
-    """The cost and the tokens of some model calls, as far as they are known."""
+    """The models, the cost and the tokens of some model calls, as far as they are known. Several models are a list."""
     costs = [usage.cost_usd for usage in usages]
     known = [cost for cost in costs if cost is not None]
     usage: JSON = {"cost_usd": round(sum(known), 12)} if (usages or free) and None not in costs else {}
     if usages:
         sent, received = sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
         usage |= {"tokens": sent + received, "input_tokens": sent, "output_tokens": received}
-    return usage
+    names = dict.fromkeys(safe_name(model_name(one.provider, one.model)) for one in usages)
+    models = [name for name in names if name != UNKNOWN][:MAX_MODELS]
+    return usage | ({"model": models[0] if len(models) == 1 else models} if models else {})
 
 
 def spending_of_steps(steps: Sequence[Step]) -> Spending:

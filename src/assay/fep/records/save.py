@@ -43,7 +43,7 @@ from assay.ports import (
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.json_types import JSON, is_object
+from assay.protocol.json_types import JSON, is_list, is_object
 from assay.protocol.redaction import UNKNOWN, redact_checks, safe_name
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.results.check_names import result_labels
@@ -172,9 +172,10 @@ class StoreSink:
         """Keep the first models that outputs name in their metadata."""
         for result in results:
             metadata = result.execution_context.output.metadata
-            model = metadata.get("model") if is_object(metadata) else None
-            if isinstance(model, str) and model not in self._models and len(self._models) < MAX_MODELS:
-                self._models[model] = safe_name(model)
+            found = metadata.get("model") if is_object(metadata) else None
+            for model in found if is_list(found) else [found]:
+                if isinstance(model, str) and model not in self._models and len(self._models) < MAX_MODELS:
+                    self._models[model] = safe_name(model)
         if names := [name for name in dict.fromkeys(self._models.values()) if name != UNKNOWN]:
             self._about["models"] = names
 

@@ -3,6 +3,7 @@
 import pytest
 
 from assay.results.reason_groups import reason_groups
+from assay.serve.overview.run_slices import MemberValues
 from assay.stats.intervals import Rate, rate_difference, wilson
 from support.servers.rest_client import Server, sqlite
 
@@ -61,6 +62,20 @@ def test_a_slice_has_its_rate_and_its_difference_to_the_rest(client, run):
     (every,) = slices(client, run, "tag")["slices"]
     assert (every["name"], every["cases"], "difference" in every) == ("even", 20, False)
     assert {one["name"] for one in slices(client, run, "$.output.metadata.model")["slices"]} == {"m-0", "m-1"}
+
+
+def test_the_values_of_each_member_and_the_models_are_listed(client, run):
+    found = slices(client, run, "reason")["values"]
+    assert found == {"tag": ["even"], "tier": ["pro", "free"], "$.output.metadata.model": ["m-0", "m-1"]}
+    assert "values" not in slices(client, run, "tier")
+
+
+def test_the_values_that_are_listed_are_bounded():
+    values = MemberValues({})
+    for at in range(50):
+        case = {"id": f"c{at}", "input": "?", "metadata": {"n": at, "tags": ["a", "b"]}}
+        values.add({"test_case": case, "output": {"value": 1}})
+    assert values.found == {"tag": ["a", "b"], "n": [str(at) for at in range(20)]}
 
 
 def test_the_pass_rate_of_each_check_is_a_slice(client, run):

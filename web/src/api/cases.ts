@@ -93,6 +93,7 @@ export interface SlicesAnswer {
   slices: CaseSlice[];
   more: number;
   members: string[];
+  values?: Record<string, string[]>; // with the reasons: the first values of each member, and the models
   counted: boolean;
 }
 

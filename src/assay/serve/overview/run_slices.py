@@ -16,8 +16,9 @@ from assay.errors.storage import Erased
 from assay.fep.records.service import EvaluationService
 from assay.ports import Run
 from assay.ports.cases import FAILED, PASSED
+from assay.protocol.json_types import JSON
 from assay.results.reason_groups import REASON, reason_groups
-from assay.results.slices import Dimension, SliceRates, SliceSink, read_dimension
+from assay.results.slices import NONE, Columns, Dimension, SliceRates, SliceSink, note_members, read_dimension
 from assay.serve.fep.comparison import require_few, words_of_requests
 from assay.serve.fep.comparison_cache import use_lines
 from assay.serve.fep.server_state import fep_of
@@ -30,7 +31,9 @@ from assay.stats.number_text import points_text, rate_text
 
 MAX_RESULTS = 10_000  # that a request counts
 LISTED = 100  # slices of an answer
+MAX_VALUES = 20  # of a member, that an answer lists
 TAG, CHECK = "tag", "check"
+MODEL = "$.output.metadata.model"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -49,13 +52,17 @@ class CaseSlice(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SlicesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`members`: the names by which the run can be sliced. `counted`: false if the run has too many results."""
+    """
+    `members`: the names by which the run can be sliced. `values`: with the reasons, the first values of each member and
+    the models. `counted`: false if the run has too many results.
+    """
 
     by: str
     slices: list[CaseSlice]
     more: int  # slices that are not listed
     members: list[str]
     counted: bool
+    values: dict[str, list[str]] | UnsetType = UNSET
 
 
 async def get_slices(call: HttpRequest) -> Response:
@@ -81,11 +88,12 @@ async def read_slices(evaluations: EvaluationService, run: Run, by: str) -> Slic
         return await _by_check(evaluations, run)
     columns = await columns_of(evaluations.store, run)
     dimension = read_dimension("tag" if by == REASON else by).in_table(columns)
-    sink, groups = SliceSink([dimension, EVERYTHING]), Counter[str]()
+    sink, groups, values = SliceSink([dimension, EVERYTHING]), Counter[str](), MemberValues(columns)
 
     def use(line: bytes) -> None:
         if by == REASON:
-            groups.update(reason_groups(_decode(line)))
+            groups.update(reason_groups(result := _decode(line)))
+            values.add(result["execution_context"])
         sink.write(line)
 
     await use_lines(result_lines(evaluations, run), use)
@@ -99,8 +107,35 @@ async def read_slices(evaluations: EvaluationService, run: Run, by: str) -> Slic
         found = _slices([one for one in rates if one.dimension == dimension.name], whole)
         found.sort(key=lambda one: (one.verdict != "worse", -one.cases))
     return SlicesAnswer(
-        by=by, slices=found[:LISTED], more=max(0, len(found) - LISTED), members=members, counted=True
+        by=by,
+        slices=found[:LISTED],
+        more=max(0, len(found) - LISTED),
+        members=members,
+        counted=True,
+        values=values.found if by == REASON else UNSET,
     )
+
+
+class MemberValues:
+    """The first values of each member of some cases, of their tags, and the models that answered."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.found: dict[str, list[str]] = {}
+        self._columns = columns
+        self._names: dict[str, None] = {}
+        self._dimensions = {name: read_dimension(name) for name in (TAG, MODEL)}
+
+    def add(self, context: JSON) -> None:
+        note_members(context["test_case"], self._names)
+        for name in self._names:
+            if name not in self._dimensions and name != "tags":
+                self._dimensions[name] = Dimension(name, None).in_table(self._columns)
+        for name, dimension in self._dimensions.items():
+            values = self.found.get(name, [])
+            if len(values) < MAX_VALUES and (
+                new := [one for one in dimension.slices_of(context) if one != NONE]
+            ):
+                self.found[name] = list(dict.fromkeys([*values, *new]))[:MAX_VALUES]
 
 
 class _Everything(Dimension):

@@ -1,30 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
 
-import type { CheckColumn } from "~/api/cases";
+import type { Overview } from "~/api/cases";
 import { Button, Field } from "~/ui/controls";
 import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
-import { checksText, checkText, filterOf, limitText, MAX_FILTERS, REASON, type View, whereText, withCheck } from "./view";
+import { filterTexts, slicesQuery, suggestionsOf } from "./slices";
+import { checksText, checkText, filterOf, limitText, MAX_FILTERS, MODEL, REASON, type View, whereText, withCheck } from "./view";
 
 interface Props {
+  overview: Overview;
   view: View;
-  columns: CheckColumn[];
   change: (params: Record<string, string | undefined>) => void;
 }
 
-/** Filters that combine with the search and the order, as chips, and a field that adds one. */
-export function Filters({ view, columns, change }: Props) {
+/**
+ * Filters that combine with the search and the order, as chips, and a field that adds one. It suggests what the run has, as
+ * far as the slices have been read.
+ */
+export function Filters({ overview, view, change }: Props) {
+  const { run, columns } = overview;
+  const reasons = useQuery({ ...slicesQuery(run.runId, REASON), enabled: false });
+
   const [text, setText] = useState("");
   const [wrong, setWrong] = useState("");
   const id = useId();
+  const list = useId();
+  const suggestions = suggestionsOf(filterTexts(overview, reasons.data?.values), text);
   const { where, limits, checks } = view;
   const setLimits = (next: typeof limits) => change({ limits: next.map(limitText).join(",") || undefined });
   const setChecks = (next: typeof checks) => change({ check: checksText(next) });
   const setWhere = (next: typeof where) => change({ where: whereText(next) });
   const add = () => {
     if (text.trim() === "") return;
-    const filter = filterOf(text, columns);
+    const filter = filterOf(text, columns, reasons.data?.values);
     const many = "where" in filter ? where.length : "check" in filter ? checks.length : 0;
     const refusal = "wrong" in filter ? filter.wrong : many >= MAX_FILTERS ? `There are ${MAX_FILTERS} filters of this kind already. Remove one first.` : "";
     setWrong(refusal);
@@ -49,12 +59,19 @@ export function Filters({ view, columns, change }: Props) {
           aria-invalid={wrong !== ""}
           aria-describedby={wrong ? id : undefined}
           placeholder="Filter: tag=…, score<0.5, corrected"
+          list={list}
+          autoComplete="off"
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
+        <datalist id={list}>
+          {suggestions.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
       </form>
       {where.map((one) => (
-        <ChipButton key={`${one.by}=${one.name}`} name={one.by === REASON ? "like" : one.by} value={one.name} onClick={() => setWhere(where.filter((other) => other !== one))} />
+        <ChipButton key={`${one.by}=${one.name}`} name={one.by === REASON ? "like" : one.by === MODEL ? "model" : one.by} value={one.name} onClick={() => setWhere(where.filter((other) => other !== one))} />
       ))}
       {checks.map((one) => (
         <ChipButton key={checkText(one, columns)} name="" value={checkText(one, columns)} onClick={() => setChecks(checks.filter((other) => other !== one))} />

@@ -263,12 +263,13 @@ function Cases({ overview, noun }: { overview: Overview; noun: string }) {
         live={overview.progress !== null}
         judged={overview.links["review"] !== undefined}
         results={(run.total ?? 0) * (run.trials ?? 1)}
-        failing={run.counts !== null && run.counts.failed + run.counts.error > 0}
+        failures={run.counts !== null && run.counts.failed + run.counts.error > 0}
         where={view.where}
+        failing={overview.columns.filter(({ index }) => view.checks.some((one) => one.index === index && one.outcome === "failed")).map((one) => one.label)}
         onWhere={toggle}
         onCheck={chooseCheck}
       >
-      <Toolbar run={run.runId} view={view} rows={rows} columns={overview.columns} findings={overview.findings !== undefined} noun={noun} counts={countsOf(overview)} corrected={overview.effective?.corrected.length} change={change} collect={collect} />
+      <Toolbar overview={overview} view={view} rows={rows} noun={noun} counts={countsOf(overview)} change={change} collect={collect} />
       <SearchNote rows={rows} noun={noun} />
       <div className="sr" role="status">
         {message}

@@ -1,18 +1,19 @@
 import "./panels.css";
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 
-import { getSlices, type CaseSlice, type SliceName, type SlicesAnswer } from "~/api/cases";
+import type { CaseSlice, SliceName, SlicesAnswer } from "~/api/cases";
 import { reportSource } from "~/api/client";
+import { useParam } from "~/state/address";
 import { Select } from "~/ui/controls";
 import { Loading } from "~/ui/display";
 import { count } from "~/ui/format";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 import { JudgeNote } from "../review/JudgeNote";
-import { REASON } from "./view";
+import { CHECK, groupings, slicesQuery } from "./slices";
+import { MODEL, REASON } from "./view";
 
-const MODEL = "$.output.metadata.model";
-const CHECK = "check";
 const MAX_RESULTS = 10_000; // that the server counts by slice
 const SOON = 1_000; // results that it counts in a moment
 
@@ -21,8 +22,9 @@ interface Props {
   live: boolean;
   judged: boolean; // judges answered
   results: number;
-  failing: boolean; // there are failures, so that there is something to show
+  failures: boolean; // there are failures, so that there is something to show
   where: SliceName[];
+  failing: string[]; // the checks of which only failures are shown
   onWhere: (slice: SliceName) => void;
   onCheck: (label: string) => void; // only cases where this check fails
   children: ReactNode; // what is below
@@ -32,20 +34,14 @@ interface Props {
  * Where the run is worse, and what fails most. A click shows only these cases. The panels have their height before they are
  * read; of a run without a failure there may be none, so what is below waits for them.
  */
-export function Slices({ run, live, judged, results, failing, where, onWhere, onCheck, children }: Props) {
-  const [by, setBy] = useState("tag");
+export function Slices({ run, live, judged, results, failures, where, failing, onWhere, onCheck, children }: Props) {
+  const [chosen, setBy] = useParam("by", "tag");
+  const by = chosen === REASON ? "tag" : chosen; // the groups of reasons have a panel of their own
   const shown = !live && reportSource() === null;
   const enabled = shown && results <= MAX_RESULTS;
-  const options = (name: string) => ({
-    queryKey: ["run", run, "slices", name],
-    queryFn: ({ signal }: { signal: AbortSignal }) => getSlices(run, name, signal),
-    enabled,
-    staleTime: Infinity,
-    retry: false,
-  });
-  const slices = useQuery(options(by));
-  const groups = useQuery(options(REASON));
-  const members = groups.data?.members ?? ["tag"];
+  const slices = useQuery({ ...slicesQuery(run, by), enabled });
+  const groups = useQuery({ ...slicesQuery(run, REASON), enabled });
+  const names = groupings(groups.data, by);
   const above = (panel: ReactNode, below: ReactNode = children) => (
     <>
       {panel}
@@ -54,17 +50,17 @@ export function Slices({ run, live, judged, results, failing, where, onWhere, on
   );
   if (!shown || groups.isError) return above(null);
   if (!enabled || groups.data?.counted === false) return above(<p className="quiet">This run has too many results to count them by slice here: `assay report --by` does it.</p>);
-  if (groups.data === undefined) return failing ? above(<Panels />) : results > SOON ? above(null) : above(<Panels />, null);
-  const alone = by === "tag" && members.length === 1 && (slices.data?.slices.length ?? 0) < 2; // one slice is the run
+  if (groups.data === undefined) return failures ? above(<Panels />) : results > SOON ? above(null) : above(<Panels />, null);
+  const alone = by === "tag" && names.length === 2 && (slices.data?.slices.length ?? 0) < 2; // one slice is the run
   if (alone && groups.data.slices.length === 0) return above(null);
-  const pressed = (name: string, slice: CaseSlice) => where.some((one) => one.by === name && one.name === slice.name);
+  const pressed = (name: string, slice: CaseSlice) => (name === CHECK ? failing.includes(slice.name) : where.some((one) => one.by === name && one.name === slice.name));
   return above(
     <div className="run-panels">
       {!alone && <section className="card run-panel" aria-label="Slices">
         <div className="row">
           <h2>Slices</h2>
           {by !== CHECK && !slices.isError && <span className="panel-note">difference to all other cases</span>}
-          <Select label="Slices by" value={by} options={[...members.map((name) => [name, `By ${name}`] as const), [MODEL, "By model"] as const, [CHECK, "By check"] as const]} onChange={setBy} />
+          <Select label="Slices by" value={by} options={names.map((name) => [name, `By ${name === MODEL ? "model" : plainText(name.slice(0, 60))}`] as const)} onChange={setBy} />
         </div>
         {slices.isError ? (
           <p className="quiet">{by === "tag" ? "The cases have no tags." : "No case has such a value."}</p>

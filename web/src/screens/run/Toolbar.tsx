@@ -1,4 +1,4 @@
-import type { CaseRow, CasesAnswer, CheckColumn } from "~/api/cases";
+import type { CaseRow, CasesAnswer, CheckColumn, Overview } from "~/api/cases";
 import { Button, SearchField, Segments, Select } from "~/ui/controls";
 import type { ExportColumn } from "~/ui/export";
 import { ExportMenu } from "~/ui/ExportMenu";
@@ -23,29 +23,27 @@ const SORTS = [
 type Counts = CasesAnswer["counts"];
 
 interface Props {
-  run: string;
+  overview: Overview;
   view: View;
   rows: Rows;
-  columns: CheckColumn[];
-  findings: boolean;
   noun: string;
   counts: Counts | undefined; // of the headline: there before the first rows
-  corrected: number | undefined;
   change: (params: Record<string, string | undefined>) => void;
   collect: () => Promise<CaseRow[]>;
 }
 
 /** Search, filter, order and export of the cases. */
-export function Toolbar({ run, view, rows, columns, findings, noun, counts, corrected, change, collect }: Props) {
+export function Toolbar({ overview, view, rows, noun, counts, change, collect }: Props) {
+  const { run, columns, findings, effective } = overview;
   const sort = `${view.descending ? "-" : ""}${view.sort}`;
-  const changed = rows.first?.effective?.corrected ?? corrected;
+  const changed = rows.first?.effective?.corrected ?? effective?.corrected.length;
   const failing = view.checks.filter((one) => one.outcome === "failed");
   const others = view.checks.filter((one) => one.outcome !== "failed");
   const sorts = SORTS.some(([value]) => value === sort) ? SORTS : [...SORTS, [sort, `By ${view.sort}`] as const];
   return (
     <div className="toolbar" role="group" aria-label={`Filter the ${noun}s`}>
       <SearchField className="run-search" label={`Search ${noun}s`} placeholder="Search ids, inputs, outputs, reasons" value={view.text} hotkey="/" delay={300} onChange={(text) => change({ q: text || undefined })} />
-      <Segments label="Show" value={view.show} options={showOptions(rows.first?.counts ?? counts, findings, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
+      <Segments label="Show" value={view.show} options={showOptions(rows.first?.counts ?? counts, findings !== undefined, view.show)} onChange={(show) => change({ show: show === "all" ? undefined : show })} />
       {(changed !== undefined || view.corrected) && (
         <Button aria-pressed={view.corrected} onClick={() => change({ corrected: view.corrected ? undefined : "true" })}>
           Corrected <span className="segment-count num">{count(changed ?? 0)}</span>
@@ -60,14 +58,14 @@ export function Toolbar({ run, view, rows, columns, findings, noun, counts, corr
         />
       )}
       <Select label="Order" value={sort} options={sorts} onChange={(value) => change({ sort: value === "status" ? undefined : value })} />
-      {reportSource() === null && <Filters view={view} columns={columns} change={change} />}
+      {reportSource() === null && <Filters overview={overview} view={view} change={change} />}
       {(isFiltered(view) || isSearch(view)) && (
         <Button kind="plain" icon="close" onClick={() => change(NO_FILTER)}>
           Clear
         </Button>
       )}
       <span className="grow" />
-      <ExportMenu name={run} columns={exportColumns(columns)} rows={collect} />
+      <ExportMenu name={run.runId} columns={exportColumns(columns)} rows={collect} />
     </div>
   );
 }

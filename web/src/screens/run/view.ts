@@ -5,6 +5,9 @@ import type { CasesQuery, CaseSort, CaseStatus, CheckColumn, CheckOutcome, Slice
 /** The dimension of groups of failures, beside tags and members. */
 export const REASON = "reason";
 
+/** The place of the model, or the models, of an output. */
+export const MODEL = "$.output.metadata.model";
+
 export type Show = "all" | "failed" | "unmeasured" | "passed" | "ungraded" | "findings";
 
 export interface View {
@@ -147,7 +150,7 @@ export function isSearch(view: View): boolean {
 export type Filter = { where: SliceName } | { limit: NumberFilter } | { check: CheckOutcome } | { corrected: true } | { wrong: string };
 
 /** What a person types: `tag=warranty`, `score<0.5`, `latency>2s`, `check:helpful=fail`, `corrected`. */
-export function filterOf(text: string, columns: CheckColumn[]): Filter {
+export function filterOf(text: string, columns: CheckColumn[], values: Record<string, string[]> = {}): Filter {
   if (text.trim() === "corrected") return { corrected: true };
   const limit = limitOf(text);
   if (limit !== null) return { limit };
@@ -160,7 +163,8 @@ export function filterOf(text: string, columns: CheckColumn[]): Filter {
   const cut = text.indexOf("=");
   const by = text.slice(0, cut).trim();
   if (cut < 1 || /[:=]/.test(by)) return { wrong: "A filter is such as tag=warranty, tier=pro, score<0.5, latency>2s, check:helpful=fail or corrected." };
-  return { where: { by: by === "tags" ? "tag" : by, name: text.slice(cut + 1).trim() } };
+  const dimension = by === "tags" ? "tag" : by === "model" && values[MODEL] && !values["model"] ? MODEL : by;
+  return { where: { by: dimension, name: text.slice(cut + 1).trim() } };
 }
 
 /** The request for the rows of a view, without its place. */

@@ -57,6 +57,10 @@ def test_the_lists_are_those_of_the_comparison(before, after):
         assert [one.id for one in found] == ids
         assert all(one.change == change for one in found) or change == "changed"
     assert lists.count("unchanged") == pair.unchanged
+    unchanged = [lists.case(number) for number in lists.numbers("unchanged", 0, 100)]
+    for change, value in page_view.IN_BOTH.items():
+        found = [lists.case(number) for number in lists.numbers(change, 0, 100)]
+        assert found == [one for one in unchanged if one.before == one.after == value]
     charts = lists.charts()
     if pair.unpaired:
         assert (charts.points, charts.bars, pair.changes) == ((), (), ())
@@ -165,6 +169,16 @@ def test_a_slice_has_its_cases_and_a_check_its_scores():
     assert CaseLists(paired, 1, "check", name).count("worse") == 2
     with pytest.raises(InvalidRequest, match="slice_by"):
         CaseLists(paired, 1, "language", "de")
+
+
+def test_what_passes_in_both_and_what_fails_in_both_are_lists_of_their_own():
+    pair = [scores("a", passes([True, True, False, False])), scores("b", passes([True, False, True, False]))]
+    lists = CaseLists(PairedRuns(pair), 1)
+    found = {
+        change: [lists.case(number).id for number in lists.numbers(change, 0, 9)]
+        for change in ("unchanged", "passed_in_both", "failed_in_both")
+    }
+    assert found == {"unchanged": ["c0", "c3"], "passed_in_both": ["c0"], "failed_in_both": ["c3"]}
 
 
 def test_charts_of_many_values_are_bounded_and_the_words_are_those_of_the_command():

@@ -97,7 +97,8 @@ export interface ComparisonView {
 }
 
 export type Change = "worse" | "better" | "unchanged" | "unmeasured" | "only_in_baseline" | "only_in_run";
-export type ChangeFilter = "changed" | Change | "other_inputs";
+export type InBoth = "passed_in_both" | "failed_in_both"; // parts of the unchanged cases
+export type ChangeFilter = "changed" | Change | "other_inputs" | InBoth;
 
 export interface ComparedCase {
   id: string;

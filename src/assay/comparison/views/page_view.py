@@ -33,7 +33,8 @@ Change = Literal["worse", "better", "unchanged", "unmeasured", "only_in_baseline
 CHANGES: tuple[Change, ...] = (
     "worse", "better", "unchanged", "unmeasured", "only_in_baseline", "only_in_run",
 )  # fmt: skip
-FILTERS = ("changed", *CHANGES, "other_inputs")
+IN_BOTH = {"passed_in_both": 1.0, "failed_in_both": 0.0}  # parts of the unchanged cases, by their value
+FILTERS = ("changed", *CHANGES, "other_inputs", *IN_BOTH)
 MAX_POINTS = 400  # points of the scatter that are drawn as they are; more are counted in a grid
 GRID = 24  # columns and rows of that grid
 BARS = 20  # bars on each side of 0
@@ -155,7 +156,12 @@ class CaseLists:
     def _cases(self, change: str) -> Sequence[int]:
         if self._lists is None:
             self._lists = self._sorted()
+        if change not in self._lists:
+            self._lists[change] = self._with_value(self._lists["unchanged"], IN_BOTH[change])
         return self._lists[change]
+
+    def _with_value(self, cases: Sequence[int], value: float) -> "array[int]":
+        return array("I", (case for case in paced(cases) if self._after.mean(case) == value))
 
     @property
     def _is_unpaired(self) -> bool:

@@ -152,7 +152,8 @@ COMPARISONS = [
             Parameter(
                 "change",
                 {"type": "string", "enum": list(FILTERS), "default": "changed"},
-                "The cases to list, by their change. `changed` lists worse and better.",
+                "The cases to list, by their change. `changed` lists worse and better, `passed_in_both` and "
+                "`failed_in_both` the unchanged cases with the value 1 and 0.",
             ),
             Parameter("slice_by", {"type": "string"}, "One of the names in `by`: only the cases of `slice`."),
             Parameter("slice", {"type": "string"}, "The name of a slice."),

@@ -6,7 +6,7 @@ import { changeParams, useParam } from "~/state/address";
 import { useKeys } from "~/state/keyboard";
 import { Button, Chip, type Column, DataTable, type DataTableHandle, Empty, ErrorState, ExportMenu, type ExportColumn, format, Loading, Segments, VisibleText } from "~/ui";
 import { caseOf, type OpenCase } from "./outside";
-import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, firstFilter } from "./words";
+import { CHANGE_TONE, CHANGE_WORD, differenceText, filtersOf, firstFilter, LIST_NAMES } from "./words";
 
 const SideBySide = lazy(() => import("./SideBySide").then((module) => ({ default: module.SideBySide })));
 const PAGE = 100;
@@ -71,7 +71,7 @@ export function CaseTable({ pair, query, file }: Props) {
     { keys: "p", label: "Previous changed case", run: () => show(index - 1) },
   ]);
   const filters = filtersOf(pair);
-  const known = filters.some(([name]) => name === change) ? filters : [...filters, [change, change, 0] as (typeof filters)[number]];
+  const known = filters.some(([name]) => name === change) ? filters : [...filters, [change, (LIST_NAMES as Record<string, string>)[change] ?? change, total] as (typeof filters)[number]];
   return (
     <section className="compare-cases" aria-label="Cases">
       <div className="toolbar">

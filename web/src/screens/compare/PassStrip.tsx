@@ -1,6 +1,7 @@
-import type { ScatterPoint } from "~/api/comparison";
+import type { ChangeFilter, ScatterPoint } from "~/api/comparison";
 import { changeParams } from "~/state/address";
 import { count, percent } from "~/ui/format";
+import { LIST_NAMES } from "./words";
 
 export interface PassCounts {
   stayed: number;
@@ -19,11 +20,11 @@ export function passCounts(points: ScatterPoint[]): PassCounts | null {
   return counts;
 }
 
-const PARTS: [keyof PassCounts, string, string, string][] = [
-  ["stayed", "pass", "Pass in both", "unchanged"],
+const PARTS: [keyof PassCounts, string, string, ChangeFilter][] = [
+  ["stayed", "pass", LIST_NAMES.passed_in_both, "passed_in_both"],
   ["gained", "better", "Failed, now pass", "better"],
   ["lost", "worse", "Passed, now fail", "worse"],
-  ["failing", "fail", "Fail in both", "unchanged"],
+  ["failing", "fail", LIST_NAMES.failed_in_both, "failed_in_both"],
 ];
 
 /** Pass and fail as one strip of four numbers. Each shows its cases. */

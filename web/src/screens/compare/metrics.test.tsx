@@ -49,6 +49,10 @@ test("a number of the strip shows its cases", () => {
   expect(screen.getAllByRole("button").map((button) => button.textContent)).toEqual(["5", "2", "3"]);
   fireEvent.click(screen.getByRole("button", { name: "2" }));
   expect(window.location.hash).toContain("change=worse");
+  fireEvent.click(screen.getByRole("button", { name: "5" }));
+  expect(window.location.hash).toContain("change=passed_in_both");
+  fireEvent.click(screen.getByRole("button", { name: "3" }));
+  expect(window.location.hash).toContain("change=failed_in_both");
 });
 
 const slice = (name: string, difference: number, verdict: DifferenceInterval["verdict"] = "not enough data") => ({

@@ -1,5 +1,5 @@
 /** The words and signs of a comparison. */
-import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, PairComparison, SliceDifference } from "~/api/comparison";
+import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, InBoth, PairComparison, SliceDifference } from "~/api/comparison";
 import type { Tone } from "~/ui";
 import { caseValue, count, MISSING, percent } from "~/ui/format";
 
@@ -71,6 +71,9 @@ export const CHANGE_TONE: Record<Change, Tone> = {
   only_in_baseline: "mute",
   only_in_run: "mute",
 };
+
+/** Lists that are not always offered: they show the cases of a number. */
+export const LIST_NAMES: Record<InBoth, string> = { passed_in_both: "Pass in both", failed_in_both: "Fail in both" };
 
 /** The lists of a pair with their lengths. Empty ones are left out, except those that a reader looks for first. */
 export function filtersOf(pair: PairComparison): [ChangeFilter, string, number][] {

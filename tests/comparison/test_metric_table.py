@@ -193,6 +193,9 @@ def test_the_menus_of_a_page_come_from_the_data():
     view = comparison_view(PairedRuns([a, b]), None)
     assert (view.groupings, view.checks) == (("tag", "check"), ("helpful", "safe"))
     assert view.pairs[0].metrics == ()
+    other = scores("c", [line(f"c{at}", {"safe": True, "new": True}) for at in range(3)])
+    assert comparison_view(PairedRuns([a, other]), None).checks == ("safe",)  # what both have
+    assert comparison_view(PairedRuns([a, other, b]), None).checks == ("helpful", "safe")
     tagged = [
         scores(name, [line("c0", {"helpful": True}, cost=1, latency=1, metadata={"tags": ["x"]})])
         for name in "ab"

@@ -326,7 +326,8 @@ class ComparisonView(Struct, frozen=True, kw_only=True):
     """
     `pairs` has the words and the charts of each of `comparison.comparisons`.
 
-    `groupings` are the names by which the cases have slices, and `checks` those of the checks.
+    `groupings` are the names by which the cases have slices, and `checks` those of the checks
+    that the first run shares with another.
     """
 
     comparison: RunComparison
@@ -344,7 +345,10 @@ def comparison_view(paired: PairedRuns, margin: float | None, *, metrics: bool =
     )
     short = msgspec.structs.replace(compared, comparisons=tuple(map(_short, compared.comparisons)))
     view = ComparisonView(
-        comparison=short, pairs=pairs, groupings=_groupings(paired.runs), checks=tuple(_checks(paired.runs))
+        comparison=short,
+        pairs=pairs,
+        groupings=_groupings(paired.runs),
+        checks=tuple(_shared_checks(paired.runs)),
     )
     return with_metrics(view, paired, margin) if metrics else view
 
@@ -366,6 +370,11 @@ def with_metrics(view: ComparisonView, paired: PairedRuns, margin: float | None)
 
 def _checks(runs: Sequence[RunScores]) -> dict[str, None]:
     return dict.fromkeys(name.removeprefix(BESIDE) for run in runs for name in run.checks)
+
+
+def _shared_checks(runs: Sequence[RunScores]) -> list[str]:
+    others = _checks(runs[1:])
+    return [name for name in _checks(runs[:1]) if name in others]
 
 
 def _groupings(runs: Sequence[RunScores]) -> tuple[str, ...]:

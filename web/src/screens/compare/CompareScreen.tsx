@@ -54,7 +54,7 @@ export default function CompareScreen(_: ScreenProps) {
   if (runs.length === 1) return <Proposal run={runs[0] ?? ""} />;
   if (runs.length < 2) return <NoRuns />;
   const at = Math.max(0, view.data?.comparison.comparisons.findIndex((pair) => pair.run === of) ?? 0);
-  const metrics = metricOptions(view.data?.checks ?? [], metric);
+  const metrics = metricOptions(view.data, metric);
   const groupings = groupingOptions(view.data?.groupings ?? [], by, hasTags);
   return (
     <div className="screen compare">

@@ -2,7 +2,7 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { fireEvent, render, screen, within } from "@testing-library/react";
 import { expect, test } from "vitest";
-import type { DifferenceInterval, MetricDifference } from "~/api/comparison";
+import type { ComparisonView, DifferenceInterval, MetricDifference } from "~/api/comparison";
 import "~/testing/dom";
 import { MetricTable } from "./MetricTable";
 import { passCounts, PassStrip } from "./PassStrip";
@@ -91,8 +91,12 @@ test.each([
 });
 
 test("the menus have what the runs have, and what is chosen", () => {
-  expect(metricOptions(["helpful"], "").map(([value]) => value)).toEqual(["", "passed", "score", "cost_usd", "judges_usd", "latency_ms", "latency_ms:median", "latency_ms:p95", "helpful"]);
-  expect(metricOptions([], "judge:confidence").at(-1)).toEqual(["judge:confidence", "judge:confidence"]);
+  const having = (metric_names: string[], checks: string[] = []) => ({ checks, pairs: [{ metric_names }, { metric_names: ["passed"] }] }) as unknown as ComparisonView;
+  const offered = (view: ComparisonView | undefined, metric = "") => metricOptions(view, metric).map(([value]) => value);
+  expect(offered(undefined)).toEqual(["", "passed", "score", "cost_usd", "judges_usd", "latency_ms", "latency_ms:median", "latency_ms:p95"]);
+  expect(offered(having(["passed", "score", "helpful"], ["helpful"]))).toEqual(["", "passed", "score", "helpful"]);
+  expect(offered(having(["passed", "cost_usd", "latency_ms:p95"]))).toEqual(["", "passed", "cost_usd", "latency_ms", "latency_ms:median", "latency_ms:p95"]);
+  expect(metricOptions(having(["passed"]), "judge:confidence").at(-1)).toEqual(["judge:confidence", "judge:confidence"]);
   expect(groupingOptions(["tag", "tier"], "topic").map(([value]) => value)).toEqual(["", "tag", "tier", "topic"]);
   expect(groupingOptions(["tag", "tier"], "", true)).toEqual([["", "By tag"], ["tier", "By tier"], ["none", "No slices"]]);
   expect(groupingOptions(["tag", "tier"], "none").map(([, text]) => text)).toEqual(["By tag", "By tier", "No slices"]);

@@ -1,5 +1,5 @@
 /** The words and signs of a comparison. */
-import type { Change, ChangeFilter, CompareVerdict, DifferenceInterval, InBoth, PairComparison, SliceDifference } from "~/api/comparison";
+import type { Change, ChangeFilter, CompareVerdict, ComparisonView, DifferenceInterval, InBoth, PairComparison, SliceDifference } from "~/api/comparison";
 import type { Tone } from "~/ui";
 import { caseValue, count, MISSING, percent } from "~/ui/format";
 
@@ -38,9 +38,11 @@ export const METRIC_NAMES: Record<string, string> = {
   "latency_ms:p95": "Latency, p95",
 };
 
-/** The menu of metrics: those that the runs have, and the chosen one. */
-export function metricOptions(checks: string[], metric: string): (readonly [string, string])[] {
-  const names = [...Object.keys(METRIC_NAMES), ...checks.filter((one) => !(one in METRIC_NAMES))];
+/** The menu of metrics: those that the runs have, and the chosen one. Until a comparison says what they have, all that are no checks. */
+export function metricOptions(view: ComparisonView | undefined, metric: string): (readonly [string, string])[] {
+  const shared = view && new Set(view.pairs.flatMap((pair) => pair.metric_names ?? []));
+  const fixed = Object.keys(METRIC_NAMES).filter((name) => shared === undefined || shared.has(name.startsWith("latency_ms") ? "latency_ms:p95" : name));
+  const names = [...fixed, ...(view?.checks ?? []).filter((one) => !(one in METRIC_NAMES))];
   const all = metric === "" || names.includes(metric) ? names : [...names, metric];
   return [["", "Default metric"], ...all.map((name) => [name, METRIC_NAMES[name] ?? name] as const)];
 }

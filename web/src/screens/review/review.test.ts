@@ -33,8 +33,8 @@ describe("numbers of a review", () => {
   test("they have their intervals, and a kappa that is undefined says why", () => {
     const known = { ...NOTHING, cases: 12, kappa: 0.7136, low: 0.421, high: 0.95, bias: -0.1, biasLow: -0.3, biasHigh: 0.1, rate: 0.648, rateLow: 0.479, rateHigh: 0.805, rateLabels: 12, rateWhy: "" };
     expect(kappaText(known)).toBe("Cohen's κ 0.71 (95% 0.42…0.95)");
-    expect(biasText(known)).toEqual(["−0.100", "95% −0.300…0.100: no bias is shown"]); // the interval has 0 in it
-    expect(biasText({ ...known, biasHigh: -0.02 })[1]).toBe("95% −0.300…−0.020: the judge passes fewer than people");
+    expect(biasText(known)).toEqual(["−10.0 points", "95% −30.0…+10.0: no bias is shown"]); // the interval has 0 in it
+    expect(biasText({ ...known, biasHigh: -0.02 })[1]).toBe("95% −30.0…−2.0: the judge passes fewer than people");
     expect(rateText(known)).toEqual(["64.8%", "95% 47.9…80.5%, by the first 12 drawn; 72.0% by the judge"]);
     expect(kappaText({ ...NOTHING, cases: 3, why: "undefined: all answers are in one category" })).toContain("undefined");
   });

@@ -1,6 +1,6 @@
 /** The order of a review, and its numbers in words. */
 import type { Answer, ReviewCase, ReviewNumbers } from "~/api/review";
-import { percent, plural } from "~/ui/format";
+import { percent, plural, points } from "~/ui/format";
 
 /** The place of the first case without an answer of mine, from `after` on and then from the beginning; null: all have one. */
 export function nextOpen(cases: ReviewCase[], after: number): number | null {
@@ -40,10 +40,11 @@ export function kappaText({ kappa, low, high, why, cases }: ReviewNumbers): stri
   return `Cohen's κ ${fixed(kappa, 2)}${limits}`;
 }
 
+/** The bias is the difference of two pass rates, so it is in points. */
 export function biasText({ bias, biasLow, biasHigh }: ReviewNumbers): [string, string] {
   if (bias === null || biasLow === null || biasHigh === null) return ["–", "not known yet"];
   const side = biasLow > 0 ? "the judge passes more than people" : biasHigh < 0 ? "the judge passes fewer than people" : "no bias is shown";
-  return [`${bias > 0 ? "+" : ""}${fixed(bias, 3)}`, `95% ${fixed(biasLow, 3)}…${fixed(biasHigh, 3)}: ${side}`];
+  return [points(bias), `95% ${points(biasLow).replace(" points", "")}…${points(biasHigh).replace(" points", "")}: ${side}`];
 }
 
 export function rateText(numbers: ReviewNumbers): [string, string] {

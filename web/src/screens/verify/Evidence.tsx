@@ -2,10 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { getOverview, type Overview } from "~/api/cases";
 import { getComparison } from "~/api/comparison";
 import type { DeploymentRecord } from "~/api/decisions";
+import { VerdictChip } from "~/screens/compare/VerdictChip";
 import { formatAddress } from "~/state/address";
-import { Chip, ErrorState, format, Loading, NotMeasured, type Tone, VisibleText } from "~/ui";
-
-const VERDICT_TONE: Record<string, Tone> = { improved: "pass", equivalent: "pass", regressed: "fail" };
+import { Chip, ErrorState, format, Loading, NotMeasured, VisibleText } from "~/ui";
 
 /** What a person needs to know before an approval: the score with its interval, the verdict against the active version, the findings. */
 export function Evidence({ run, active }: { run: string; active: DeploymentRecord | undefined }) {
@@ -60,7 +59,7 @@ function Against({ run, active }: { run: string; active: DeploymentRecord | unde
   return (
     <>
       <dd className="row wrap">
-        <Chip tone={VERDICT_TONE[pair.result.verdict] ?? "warn"}>{pair.result.verdict}</Chip>
+        <VerdictChip result={pair.result} />
         <a href={formatAddress("/compare", { runs: `${baseline},${run}` })}>compare with {active.version}</a>
       </dd>
       <dd className="quiet num">

@@ -151,14 +151,16 @@ def test_a_stored_run_shows_its_tags_model_commit_and_command(command, tmp_path,
     assert (document["tags"], document["models"]) == (["prompt=v3"], ["m-1"])
     assert document["commit"] == {"id": commit, "clean": True}
     assert document["command"].endswith("--min-pass-rate 'tag:[REDACTED]=0.1'")
-    assert f"commit {commit[:10]} and changed files" in assay("list").out
+    assert f"  {line}" in assay("list").out.splitlines()
     listed = json.loads(assay("list", "--json").out)
     assert [row["commit"]["clean"] for row in listed] == [False, True]
     for file in tmp_path.rglob("*.db*"):
         assert SECRET.encode() not in file.read_bytes()
-    compared = assay("compare", "previous", "latest").out
+    compared = " ".join(assay("compare", "previous", "latest").out.split())
     assert "the runs differ: commit" in compared
     assert "tag prompt v3 → v4" in compared
+    assert "command assay evaluate rows.jsonl --checks checks.json --tag prompt=v3" in compared
+    assert "→ assay evaluate rows.jsonl --checks checks.json --tag prompt=v4" in compared
     for option, is_shown in (((), True), (("--redact",), False)):
         assert assay("report", "previous", "latest", *option, "-o", "report.html").code == 0
         text = report_text(tmp_path / "report.html")

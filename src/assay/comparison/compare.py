@@ -98,7 +98,7 @@ class PairComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sampling: SamplingRates | None = None  # if they differ
     baseline_name: str = ""  # that a user gave to the run; `baseline` and `run` are ids or files
     run_name: str = ""
-    differs: tuple[str, ...] = ()  # what tells the runs apart: commit, model, agent, tags
+    differs: tuple[str, ...] = ()  # what tells the runs apart: commit, model, agent, tags, command
 
     @property
     def baseline_title(self) -> str:

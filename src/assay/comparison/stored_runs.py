@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.agenteval.planning.run_header import KIND as EVAL
-from assay.agenteval.planning.run_header import TASKS_OF_SUITE
+from assay.agenteval.planning.run_header import TASKS_OF_SUITE, stored_request
 from assay.agenteval.results.report import EvalReport, read_results, report_of
 from assay.agenteval.scoring.safety_records import read_records
 from assay.agenteval.scoring.task_checks import recorded_checks
@@ -28,13 +28,14 @@ from assay.runs.run_names import name_of, other_tags
 COMPARABLE = frozenset({EVAL, KIND})  # kinds of runs that have results
 
 
-class _StoredColumns(Struct):
-    """The part of a stored request that slices need."""
+class _StoredRequest(Struct):
+    """The part of the stored request of an evaluation that slices and a comparison need."""
 
     columns: dict[str, list[str]] = {}
+    command: str = ""
 
 
-_read_columns = msgspec.json.Decoder(_StoredColumns).decode
+_read_part = msgspec.json.Decoder(_StoredRequest).decode
 
 
 def require_comparable(run: Run) -> None:
@@ -81,10 +82,11 @@ async def result_rows(evaluations: EvaluationService, run: Run, rows: Sequence[i
 async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     """The numbers of a stored run before its lines are added."""
     scores = RunScores(run.id, options, is_eval=run.kind == EVAL)
-    scores.use_columns(await columns_of(store, run))
+    request = await _request_of(store, run)
+    scores.use_columns(request.columns)
     scores.given_name = name_of(run.metadata)
     scores.sampling.window = _sampling_rate(run)
-    scores.about = _about(run)
+    scores.about = _about(run, request.command)
     if run.status != "completed":
         scores.incomplete = f"it is {run.status}"
     elif (part := part_in(run.metadata)) is not None:
@@ -92,7 +94,7 @@ async def new_scores(store: Store, run: Run, options: ReadOptions) -> RunScores:
     return scores
 
 
-def _about(run: Run) -> dict[str, str]:
+def _about(run: Run, command: str) -> dict[str, str]:
     """What is recorded of a run that tells it apart from others."""
     metadata = run.metadata
     found = {
@@ -104,6 +106,7 @@ def _about(run: Run) -> dict[str, str]:
     for tag in other_tags(metadata.get("tags", ())):
         name, _, value = tag.partition("=")
         found[f"tag {name}"] = value
+    found["command"] = command
     return {name: value for name, value in found.items() if value}
 
 
@@ -115,10 +118,14 @@ def _sampling_rate(run: Run) -> float | None:
 
 async def columns_of(store: Store, run: Run) -> Columns:
     """The columns of the table that the cases of a run come from."""
-    if run.kind != KIND:
-        return {}
+    return (await _request_of(store, run)).columns if run.kind == KIND else {}
+
+
+async def _request_of(store: Store, run: Run) -> _StoredRequest:
+    if run.kind == EVAL:
+        return _StoredRequest(command=(await stored_request(store, run.id)).provenance.command)
     data = await request_data(store, run.id, REQUEST)
-    return (await off_loop(len(data), lambda: _read_columns(data))).columns
+    return await off_loop(len(data), lambda: _read_part(data))
 
 
 async def add_report(store: Store, run: Run, scores: RunScores) -> None:

@@ -27,7 +27,7 @@ from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.promotion import KIND as DEPLOYMENT
 from assay.results.run_part import part_in
 from assay.runs.find_run import LIST_HINT, NO_RUNS
-from assay.runs.provenance import COMMIT, commit_text
+from assay.runs.provenance import COMMIT, about_lines
 from assay.runs.run_names import name_of, other_tags
 from assay.runs.run_statistics import CaseCounts, RunStatistics, planned_cases
 from assay.workflow import KIND as WORKFLOW
@@ -116,9 +116,9 @@ async def row_of(evaluations: EvaluationService, run: Run) -> RunRow:
 
 def show_rows(rows: list[RunRow]) -> None:
     """
-    Print one line per run, and a second one with its name, experiment, agent and tags. A terminal shows short ids and
-    ages; a file has whole ids and times. On a terminal that is wide enough, all of a run is in one line, with its whole
-    id if there is room, and a long name is cut.
+    Print one line per run, and a second one with its name, experiment, agent, tags, model and commit. A terminal shows
+    short ids and ages; a file has whole ids and times. On a terminal that is wide enough, all of a run is in one line,
+    with its whole id if there is room, and a long name is cut.
     """
     page, to_file = Page(), not sys.stdout.isatty()
     several = len({row.run.tenant for row in rows}) > 1
@@ -204,9 +204,8 @@ def _about(row: RunRow, more: list[str], *, tenant: bool) -> str:
     reached = f"{row.never_reached:,} never reached" if row.never_reached else ""
     measured = row.unmeasured - row.never_reached
     unmeasured = f"{measured:,} not measured" if measured else ""
-    parts = [row.name, row.run.tenant if tenant else "", row.run.name, row.agent or "", *row.tags]
-    parts.append(commit_text(row.run.metadata))
-    parts += [unmeasured, reached, *more]
+    parts = [row.name, row.run.tenant if tenant else "", row.run.name, row.agent or ""]
+    parts += [*about_lines(row.run.metadata, ""), unmeasured, reached, *more]
     return " · ".join(filter(None, parts))
 
 

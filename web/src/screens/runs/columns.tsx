@@ -143,6 +143,12 @@ function TwoLines({ first, second }: { first: string; second: string }) {
   );
 }
 
+/** Outputs that no agent of assay made have their models alone. */
+function AgentAndModel({ run }: { run: RunRow }) {
+  if (run.agentId) return <TwoLines first={run.agentId} second={[run.agentVersion, models(run)].filter(Boolean).join(" · ")} />;
+  return models(run) ? <TwoLines first={models(run)} second="" /> : <Missing />;
+}
+
 /** `commit 1f3a9c2b7d and changed files`, as the command writes it. */
 export function commitText(run: RunRow): string {
   return run.commit ? `commit ${run.commit.id.slice(0, 10)}${run.commit.clean === false ? " and changed files" : ""}` : "";
@@ -163,7 +169,7 @@ export function runColumns(onTag: (tag: string) => void, apart: Map<string, stri
       header: "Agent and model",
       width: "minmax(124px, 1.2fr)",
       from: 1_230,
-      cell: (run) => (run.agentId ? <TwoLines first={run.agentId} second={[run.agentVersion, models(run)].filter(Boolean).join(" · ")} /> : <Missing />),
+      cell: (run) => <AgentAndModel run={run} />,
     },
     {
       id: "regressions",

@@ -15,6 +15,7 @@ from assay.comparison.metric import read_metric
 from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.wording import about_cases, power_line, verdict_line
 from assay.errors import InvalidRequest, UsageError
+from assay.results.check_names import AGENT_ANSWERED
 from assay.results.slices import read_dimension
 from assay.stats.paired import PairedSample
 from assay.stats.verdict import interval_verdict
@@ -210,6 +211,13 @@ def test_other_cases_checks_and_inputs_are_named():
     assert (pair.only_in_baseline.ids, pair.only_in_run.ids) == (("old",), ("new",))
     assert (pair.other_inputs.ids, pair.result.cases) == (("c19",), 20)
     assert pair.notes == ("the runs have different checks; only in b: tone",)
+
+
+def test_the_check_of_an_agent_without_an_answer_is_no_check_of_a_run():
+    """A run in which it stands, beside one in which every agent answered, has the same checks."""
+    silent = result_line("c0", check_result(False, name=AGENT_ANSWERED))
+    pair = compared(passes([True] * 20), [silent, *passes([True] * 20)[1:]])
+    assert (pair.notes, pair.worse) == ((), 1)
 
 
 def test_slices_have_intervals_that_are_adjusted_together():

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import datetime
 from functools import reduce
 
 import msgspec
@@ -121,6 +122,19 @@ def test_spans_of_a_trace_may_come_in_any_request_until_its_root(host):
         send(client, request(root(trace)), "patient")
         (window,) = wait_for(host, "patient", "parts", scored=2)
         assert {one["output"]["value"] for one in contexts(results(host, client, window))} == {"20 degrees"}
+
+
+def test_the_history_of_a_project_has_the_span_and_the_score_of_each_window(host):
+    with host.client(tenant="history") as client:
+        send(client, agent_trace())
+        (window,) = wait_for(host, tenant="history", scored=1)
+        results(host, client, window)
+        query = {"name": "support", "kind": "evaluation"}
+        (row,) = client.post("/v1/host/assay/runs:history", json=query).json()["rows"]
+        assert row["runId"] == window.run.id
+        ends = [datetime.fromisoformat(row[name]) for name in ("windowStart", "windowEnd")]
+        assert ends == [window.plan.start, window.plan.end]
+        assert (row["text"], row["tasks"]) == ("100.0%", 1)
 
 
 def contexts(found):

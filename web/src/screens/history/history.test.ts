@@ -20,6 +20,14 @@ test("each run with a score is a point that opens it, with its interval as a ban
   expect(paths.map((mark) => mark.filled ?? false)).toEqual([true, false]);
 });
 
+test("a window of traces stands at its start, not at the time when it was made", () => {
+  const windows = [row(0, { windowStart: "2026-10-01T00:00:00Z" }), row(1, { windowStart: "2026-10-02T00:00:00Z" }), row(2, { windowStart: "2026-10-05T00:00:00Z" })];
+  const [first, second, last] = historyChart(windows, SCORE, "time", 800, 300).marks.flatMap((mark) => (mark.kind === "circle" ? [mark.x] : []));
+  expect(((second ?? 0) - (first ?? 0)) / ((last ?? 0) - (first ?? 0))).toBeCloseTo(1 / 4);
+  expect(texts(windows).join(" ")).toContain("Oct");
+  expect(texts(windows).join(" ")).not.toContain("Nov");
+});
+
 test("a run without a score is a gap and no point", () => {
   const rows = [row(0), row(1, { score: null, low: null, high: null, status: "failed" }), row(2)];
   expect(circles(rows)).toHaveLength(2);

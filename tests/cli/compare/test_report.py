@@ -17,6 +17,8 @@ from assay.serve.overview import report_file
 from assay.serve.overview.report import MAX_TEXT, cut_texts
 from assay.serve.page.built_files import page_folder
 from support.canaries import Canaries
+from support.commands.result_lines import write_jsonl
+from support.models.provider_server import ProviderServer
 from support.report_file import report_data, report_text
 
 CHECKS = [
@@ -292,6 +294,77 @@ def test_a_report_is_little_larger_than_its_compressed_input_and_the_program(com
     program = len(report_file.report_template())
     contexts = len(gzip.compress((tmp_path / "cases.jsonl").read_bytes(), 9))
     assert (tmp_path / "r.html").stat().st_size <= program + 1.5 * contexts
+
+
+TALKER = """
+import random
+import string
+import sys
+
+draw = random.Random(3)
+WORDS = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 9))) for _ in range(4_000)]
+
+def answer(task, ctx, version="before"):
+    draw = random.Random(f"{version} {ctx.trial} {task['messages'][-1]['content']}")
+    for _ in range(3):
+        ctx.reason(" ".join(draw.choices(WORDS, k=40)))
+    return {"text": " ".join(draw.choices(WORDS, k=80))}
+
+def after(task, ctx):
+    return answer(task, ctx, "after")
+"""
+JUDGE = {
+    "type": "llm_judge",
+    "name": "helpful",
+    "arguments": {
+        "prompt": "Does the answer help?\n\n{{$.test_case.input}}\n---\n{{$.output.value}}",
+        "response_format": {
+            "type": "object",
+            "required": ["passed"],
+            "properties": {"reason": {"type": "string"}, "passed": {"type": "boolean"}},
+        },
+    },
+}
+
+
+def test_prompts_steps_trials_and_a_second_run_do_not_make_a_report_much_larger(
+    command, tmp_path, monkeypatch
+):
+    """Conversations with an agent of two trials and a judge: its prompt repeats the case and the answer."""
+    if not (page_folder() / report_file.TEMPLATE).is_file():
+        pytest.skip("the page is not built: make web")
+    draw = random.Random(2)
+    words = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 9))) for _ in range(4_000)]
+    talks = [
+        [{"role": role, "content": " ".join(draw.choices(words, k=60))} for role in ("system", "user")]
+        for _ in range(60)
+    ]
+    cases = [{"id": f"c{at}", "input": {"messages": talk}} for at, talk in enumerate(talks)]
+    write_jsonl(tmp_path / "cases.jsonl", cases)
+    (tmp_path / "talker.py").write_text(TALKER)
+    (tmp_path / "checks.json").write_text(json.dumps([JUDGE]))
+    inputs = []
+    with ProviderServer(lambda _: {"reason": "It names no date.", "passed": False}) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("ASSAY_MODEL_JUDGE", "openai:gpt-4o-mini")
+        for agent in ("talker:answer", "talker:after"):
+            done = command(
+                "evaluate", "cases.jsonl", "--agent", agent, "--trials", "2", "--checks", "checks.json",
+                "--save", "-o", "results.jsonl", folder=tmp_path,
+            )  # fmt: skip
+            assert done.code == 0, done.err
+            lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+            inputs.append([line["execution_context"] for line in lines])
+    assert all(len(one["output"]["metadata"]["trajectory"]) >= 3 for run in inputs for one in run)
+    program = len(report_file.report_template())
+    for runs, contexts in ((["latest"], inputs[1]), (["previous", "latest"], inputs[0] + inputs[1])):
+        done = command("report", *runs, "-o", "r.html", folder=tmp_path)
+        assert done.code == 0, done.err
+        text = "".join(json.dumps(one) + "\n" for one in contexts)
+        size = (tmp_path / "r.html").stat().st_size
+        assert size <= program + 1.5 * len(gzip.compress(text.encode(), 9))
+        assert "Does the answer help?" in report_text(tmp_path / "r.html")
 
 
 REFUSED = [

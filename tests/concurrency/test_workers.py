@@ -13,6 +13,7 @@ import pytest
 
 from assay import settings
 from assay.cli.server import serve
+from assay.concurrency.memory import GROWTH
 from assay.concurrency.workers import machine, process
 from assay.concurrency.workers import pool as workers
 from assay.concurrency.workers.batch import Batch
@@ -49,6 +50,18 @@ def test_a_failed_item_does_not_fail_the_others(pool, item, kind, words):
     assert (before, after) == (b">a", b">b")
     assert type(bad) is kind
     assert words in str(bad)
+
+
+def test_a_worker_gives_back_the_memory_that_an_item_needed():
+    pool = Pool(1)
+    try:
+        (before,) = outcomes(pool, b"resident")
+        (full,) = outcomes(pool, b"fill 200", seconds=5.0)
+        (after,) = outcomes(pool, b"resident")
+    finally:
+        pool.close()
+    assert full == b""
+    assert int(after) < int(before) + GROWTH
 
 
 @pytest.fixture(scope="module")

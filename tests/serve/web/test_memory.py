@@ -6,7 +6,8 @@ import weakref
 
 import pytest
 
-from assay.serve.web.memory import GROWTH, HELD, POSTPONED, MemoryKeeper, resident_bytes
+from assay.concurrency.memory import GROWTH, resident_bytes
+from assay.serve.web.memory import HELD, POSTPONED, MemoryKeeper
 
 
 class Node:

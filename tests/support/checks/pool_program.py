@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from assay.concurrency.memory import resident_bytes
 from assay.concurrency.workers import pool
 from assay.concurrency.workers.batch import Batch
 from assay.errors import ValueFault
@@ -35,10 +36,17 @@ def meet(folder, many):
     wait_until(lambda: len(os.listdir(folder)) == int(many))
 
 
+def fill(megabytes):
+    """Use so much memory, and free all of it but the last block: the allocator gives nothing back by itself."""
+    blocks = [bytes(2_000) for _ in range(int(megabytes) * 500)]
+    kept.append(blocks.pop())
+
+
 def fault():
     raise ValueFault("not this")
 
 
+kept = []
 DEEDS = {
     b"pid": lambda: str(os.getpid()).encode(),
     b"spin": spin,
@@ -48,6 +56,8 @@ DEEDS = {
     b"map": lambda: len(bytes(4 << 30)) and b"4 GiB",
     b"meet": meet,
     b"work": work,
+    b"fill": fill,
+    b"resident": lambda: str(resident_bytes()).encode(),
     b"sleep": lambda seconds: time.sleep(float(seconds)),
     b"fault": fault,
 }

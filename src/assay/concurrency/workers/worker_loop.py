@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from assay.concurrency.memory import GROWTH, release_memory, resident_bytes
 from assay.errors import Fault
 
 READY, DONE, FAULT, LATE, PAUSE = b"R", b"D", b"F", b"L", b"P"
@@ -74,8 +75,13 @@ def serve(memory: int, module: str) -> None:
         with suppress(Exception):  # an order for it says what is wrong
             importlib.import_module(module)
     os.write(replies, HEAD.pack(READY, 0))
+    level = resident_bytes()
     while order := _order(orders):
         _perform(order, replies)
+        del order
+        if resident_bytes() > level + GROWTH:
+            release_memory()
+            level = resident_bytes()
 
 
 def _perform(order: Order, replies: int) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from assay.concurrency.memory import limit_arenas
 from assay.serve.web.http_protocol import GuardedHttpProtocol
 from assay.serve.web.limit_settings import ServerLimits
 from assay.serve.web.listener import Listener
-from assay.serve.web.memory import MemoryKeeper, limit_arenas
+from assay.serve.web.memory import MemoryKeeper
 from assay.serve.web.tls import Tls
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -13,8 +13,9 @@ from assay.comparison import pairing
 from assay.comparison.compare import compare_runs
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.views import page_view
-from assay.comparison.views.page_view import BARS, GRID, MAX_POINTS, CaseLists, comparison_view
+from assay.comparison.views import case_lists
+from assay.comparison.views.case_lists import BARS, GRID, MAX_POINTS, CaseLists
+from assay.comparison.views.page_view import comparison_view
 from assay.comparison.wording import verdict_line
 from assay.concurrency import loop_budget
 from assay.concurrency import threads as threads_module
@@ -58,7 +59,7 @@ def test_the_lists_are_those_of_the_comparison(before, after):
         assert all(one.change == change for one in found) or change == "changed"
     assert lists.count("unchanged") == pair.unchanged
     unchanged = [lists.case(number) for number in lists.numbers("unchanged", 0, 100)]
-    for change, value in page_view.IN_BOTH.items():
+    for change, value in case_lists.IN_BOTH.items():
         found = [lists.case(number) for number in lists.numbers(change, 0, 100)]
         assert found == [one for one in unchanged if one.before == one.after == value]
     charts = lists.charts()
@@ -78,14 +79,14 @@ def test_the_size_of_the_parts_changes_nothing(before, after, size):
     def found():
         paired = PairedRuns(runs)
         lists = CaseLists(paired, 1)
-        return comparison_view(paired, None), [list(lists.numbers(one, 0, 99)) for one in page_view.FILTERS]
+        return comparison_view(paired, None), [list(lists.numbers(one, 0, 99)) for one in case_lists.FILTERS]
 
     try:
         whole = found()
     except InvalidRequest:
         return
     with pytest.MonkeyPatch.context() as patched:
-        for module in (page_view, pairing, loop_budget):
+        for module in (case_lists, pairing, loop_budget):
             patched.setattr(module, "PART", size)
         assert found() == whole
 
@@ -99,7 +100,7 @@ def test_a_large_comparison_takes_turns_and_sorts_in_parts(monkeypatch):
         sorts.append(len(values := list(values)))
         return builtins.sorted(values, **options)
 
-    for module in (page_view, pairing):
+    for module in (case_lists, pairing):
         monkeypatch.setattr(module, "sorted", spied, raising=False)
     cases = [[(f"c{at}", dice.random(), "") for at in range(20_000)] for _ in range(2)]
     runs = [run(name, some) for name, some in zip("ab", cases, strict=True)]

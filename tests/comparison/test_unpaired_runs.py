@@ -11,7 +11,8 @@ from assay.comparison.compare import compare_runs
 from assay.comparison.metric import read_metric
 from assay.comparison.pairing import PairedRuns
 from assay.comparison.run_scores import ReadOptions, RunScores
-from assay.comparison.views.page_view import CaseLists, comparison_view
+from assay.comparison.views.case_lists import CaseLists
+from assay.comparison.views.page_view import comparison_view
 from assay.comparison.wording import about_cases, counts_line, power_line, verdict_line
 from assay.errors import InvalidRequest, UsageError
 from assay.results.slices import read_dimension

@@ -13,7 +13,8 @@ from assay.comparison.run_scores import ReadOptions
 from assay.comparison.sources import CompareOptions, compare_sources, read_options
 from assay.comparison.stored_runs import require_comparable
 from assay.comparison.views.case_grid import GridRow
-from assay.comparison.views.page_view import FILTERS, CaseLists, ComparedCase, ComparisonView
+from assay.comparison.views.case_lists import FILTERS, CaseLists, ComparedCase
+from assay.comparison.views.page_view import ComparisonView
 from assay.comparison.views.partings import PartingsView
 from assay.concurrency.threads import in_thread
 from assay.errors import InvalidRequest, NotFound, Problem, UsageError

@@ -11,7 +11,8 @@ from assay.comparison.run_scores import ReadOptions, RunScores
 from assay.comparison.sources import StoredSource
 from assay.comparison.stored_runs import add_report, new_scores, result_lines, result_rows
 from assay.comparison.views.case_grid import CaseGrid
-from assay.comparison.views.page_view import CaseLists, ComparisonView, comparison_view, with_metrics
+from assay.comparison.views.case_lists import CaseLists
+from assay.comparison.views.page_view import ComparisonView, comparison_view, with_metrics
 from assay.comparison.views.partings import PartingsView, partings_view, read_partings
 from assay.concurrency.event_loop import KeyedLock
 from assay.concurrency.threads import in_thread, off_loop

@@ -1,6 +1,6 @@
 """FEP's URLs (FEP 5.1): the server, its OpenAPI document and its tests are made of this list."""
 
-from assay.comparison.views.page_view import FILTERS
+from assay.comparison.views.case_lists import FILTERS
 from assay.serve.fep.batch import run_batch
 from assay.serve.fep.catalogue import list_checks
 from assay.serve.fep.comparison import (

@@ -13,7 +13,8 @@ from assay.cases.pages import PageRequest, all_blocks, page_of
 from assay.cases.table import CaseFilter, CaseRow
 from assay.comparison.compare import CaseList, PairComparison
 from assay.comparison.stored_runs import require_comparable
-from assay.comparison.views.page_view import LISTS, ComparedCase, ComparisonView, PairView
+from assay.comparison.views.case_lists import ComparedCase
+from assay.comparison.views.page_view import LISTS, ComparisonView, PairView
 from assay.comparison.wording import about_cases
 from assay.errors import NotFound
 from assay.fep.records.service import EvaluationService

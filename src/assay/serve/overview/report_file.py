@@ -13,7 +13,8 @@ from assay.cases.table import CaseRow
 from assay.comparison.compare import PairComparison
 from assay.comparison.difference import DifferenceInterval
 from assay.comparison.gate_reports import plain
-from assay.comparison.views.page_view import ComparedCase, PairView
+from assay.comparison.views.case_lists import ComparedCase
+from assay.comparison.views.page_view import PairView
 from assay.comparison.wording import cases_text, end_text, slice_verdict
 from assay.errors import EnvironmentFailure
 from assay.protocol.agent_evals import findings_text

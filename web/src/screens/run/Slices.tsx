@@ -51,8 +51,9 @@ export function Slices({ run, live, judged, results, failures, where, failing, o
   if (!shown || groups.isError) return above(null);
   if (!enabled || groups.data?.counted === false) return above(<p className="quiet">This run has too many results to count them by slice here: `assay report --by` does it.</p>);
   if (groups.data === undefined) return failures ? above(<Panels />) : results > SOON ? above(null) : above(<Panels />, null);
-  const alone = by === "tag" && names.length === 2 && (slices.data?.slices.length ?? 0) < 2; // one slice is the run
-  if (alone && groups.data.slices.length === 0) return above(null);
+  const { members, values, slices: reasons } = groups.data;
+  const alone = by === "tag" && members.length === 1 && (values?.[MODEL]?.length ?? 0) < 2 && (slices.data?.slices.length ?? 0) < 2; // one slice is the run
+  if (alone && reasons.length === 0) return above(null);
   const pressed = (name: string, slice: CaseSlice) => (name === CHECK ? failing.includes(slice.name) : where.some((one) => one.by === name && one.name === slice.name));
   return above(
     <div className="run-panels">
@@ -84,11 +85,11 @@ export function Slices({ run, live, judged, results, failures, where, failing, o
           </ul>
         )}
       </section>}
-      {groups.data.slices.length > 0 && (
+      {reasons.length > 0 && (
         <section className="card run-panel" aria-label="What fails">
           <h2>What fails</h2>
           <ul>
-            {groups.data.slices.map((group) => (
+            {reasons.map((group) => (
               <li key={group.name}>
                 <button type="button" className="panel-group" aria-pressed={pressed(REASON, group)} onClick={() => onWhere({ by: REASON, name: group.name })} title={group.name}>
                   <span className="num">×{count(group.cases)}</span>

@@ -107,6 +107,15 @@ test("a run whose outputs name no model has no slices by model", () => {
   expect(groupings({ ...answer, values: { [MODEL]: ["m"] } }, "$.test_case.x")).toEqual(["tag", "tier", MODEL, "check", "$.test_case.x"]);
 });
 
+test.each([[["m-1"], 0], [["m-1", "m-2"], 1]])("a run with the models %j and nothing else to tell its cases apart has %d panel of slices", async (models, panels) => {
+  const { tag, reason } = ANSWERS;
+  Object.assign(ANSWERS, { tag: { slices: [slice("(none)")], members: ["tag"] }, reason: { ...reason, members: ["tag"], values: { [MODEL]: models } } });
+  show(<Run />);
+  await screen.findByRole("region", { name: "What fails" });
+  await waitFor(() => expect(screen.queryAllByRole("region", { name: "Slices" })).toHaveLength(panels));
+  Object.assign(ANSWERS, { tag, reason });
+});
+
 test("the field suggests what the run has", async () => {
   show(<Run />);
   await waitFor(() => expect(field().list).toBeTruthy());

@@ -8,6 +8,7 @@ import "~/testing/dom";
 import { expectOnlyText, HOSTILE } from "~/testing/hostile";
 import { SideBySide } from "./compare/SideBySide";
 import { CaseView } from "./run/CaseView";
+import { RunSlices } from "./run/RunSlices";
 
 afterEach(() => setMode("rendered"));
 
@@ -127,5 +128,11 @@ describe.each(Object.entries(HOSTILE))("a hostile text (%s) is only text", (_, h
     expectOnlyText(document);
     const answers = outputs === "both" ? CONVERSATION.map((place) => `after-${place}`) : ["after-refusal"];
     expect(missing([...CONVERSATION, ...answers, "case", "before", "after", "label", "reason", "title", "tool", "after-tool", "outcome", "after-error"], canaries())).toEqual([]);
+  });
+
+  test("in a table of slices", () => {
+    render(<RunSlices slices={[{ by: text("by"), name: text("slice"), cases: 1, casePassRate: "100.0%", passRate: "100.0%" }]} />);
+    expectOnlyText(document);
+    expect(missing(["by", "slice"], canaries())).toEqual([]);
   });
 });

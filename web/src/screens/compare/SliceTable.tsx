@@ -1,6 +1,7 @@
 import { reportSource } from "~/api/client";
 import type { SliceDifference } from "~/api/comparison";
 import { changeParams, useParam } from "~/state/address";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui";
 import { VerdictChip } from "./VerdictChip";
 import { casesText, endText } from "./words";
@@ -10,7 +11,7 @@ export function SliceTable({ by, slices }: { by: string; slices: (SliceDifferenc
   const [chosen] = useParam("slice");
   const selects = reportSource() === null;
   return (
-    <section className="card small-table slice-table" aria-label={`By ${by}`} tabIndex={0}>
+    <section className="card small-table slice-table" aria-label={`By ${plainText(by)}`} tabIndex={0}>
       <table>
         <thead>
           <tr>

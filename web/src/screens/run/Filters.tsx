@@ -58,7 +58,7 @@ export function Filters({ overview, view, change }: Props) {
           aria-label="Add a filter"
           aria-invalid={wrong !== ""}
           aria-describedby={wrong ? id : undefined}
-          placeholder="Filter: tag=…, score<0.5, corrected"
+          placeholder="Filter: tag=…, score<0.5"
           list={list}
           autoComplete="off"
           value={text}

@@ -11,6 +11,7 @@ import { count, duration, money, plural, score as formatScore } from "~/ui/forma
 import type { Rows } from "./rows";
 import type { View } from "./view";
 import { cellText, STATUS_TONE, STATUS_WORD, trialsText } from "./words";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 const NARROW = 720; // pixels; a row is a small card below it
@@ -121,7 +122,7 @@ function checkColumn(column: CheckColumn, rate: string, noun: string, chosen: bo
     id: `check-${column.index}`,
     headClass: "check-head",
     header: (
-      <button type="button" aria-pressed={chosen} onClick={() => onCheck(column.index)} title={`${column.label}: show only ${noun}s that fail it`}>
+      <button type="button" aria-pressed={chosen} onClick={() => onCheck(column.index)} title={`${plainText(column.label)}: show only ${noun}s that fail it`}>
         <span className="check-name">
           <VisibleText text={column.label} />
         </span>
@@ -222,7 +223,7 @@ function CheckMark({ row, column }: { row: CaseRow; column: CheckColumn }) {
   const corrected = row.effective?.checks?.[String(column.index)];
   if (corrected !== undefined) {
     return (
-      <div className={`check-cell ${corrected ? "pass" : "fail"}`} title={`${column.label}: corrected; recorded: ${cellText(row.cells[column.index] ?? null).title}`}>
+      <div className={`check-cell ${corrected ? "pass" : "fail"}`} title={`${plainText(column.label)}: corrected; recorded: ${cellText(row.cells[column.index] ?? null).title}`}>
         <span className="check-mark num">
           {corrected ? "pass" : "fail"}
           <sup>*</sup>
@@ -232,7 +233,7 @@ function CheckMark({ row, column }: { row: CaseRow; column: CheckColumn }) {
   }
   const cell = cellText(row.cells[column.index] ?? null);
   return (
-    <div className={`check-cell ${cell.tone}`} title={`${column.label}: ${cell.title}`}>
+    <div className={`check-cell ${cell.tone}`} title={`${plainText(column.label)}: ${plainText(cell.title)}`}>
       {cell.text && <span className="check-mark num">{cell.text}</span>}
       {!cell.text && <span className="sr">{cell.title}</span>}
     </div>

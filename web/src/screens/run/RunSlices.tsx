@@ -1,6 +1,7 @@
 import "./panels.css";
 import type { RunSlice } from "~/api/cases";
 import { count } from "~/ui/format";
+import { plainText } from "~/ui/visible";
 import { VisibleText } from "~/ui/VisibleText";
 
 /** The pass rates of the slices of a run, a table for each grouping. */
@@ -16,7 +17,7 @@ export function RunSlices({ slices }: { slices: RunSlice[] }) {
 
 function Rates({ by, slices }: { by: string; slices: RunSlice[] }) {
   return (
-    <section className="card small-table slice-table" aria-label={`By ${by}`} tabIndex={0}>
+    <section className="card small-table slice-table" aria-label={`By ${plainText(by)}`} tabIndex={0}>
       <table>
         <thead>
           <tr>

@@ -1,9 +1,8 @@
 """
 The gate: one outcome and one sentence why.
 
-`failed`: there are more findings than the policy allows; or nothing is missing, and a regression was shown or another
-rule is broken. `undecided`: the run is empty, partial or not measured, lacks cases of the baseline or has other inputs;
-or nothing failed, but it is visibly worse. `passed`: the rest.
+`failed`: too many findings; or nothing is missing, and a regression was shown or another rule of the policy is broken.
+`undecided`: something is missing, or nothing failed and the run is visibly worse. `passed`: the rest.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The memory of this process, and giving back what it no longer needs: the allocator keeps the free blocks of every thread."""
+"""The memory of this process, and how it is given back: the allocator keeps the free blocks of every thread."""
 
 import ctypes
 import gc

@@ -14,9 +14,8 @@ from assay.concurrency.memory import GROWTH, release_memory, resident_bytes
 from assay.concurrency.threads import in_thread
 
 EVERY = 5.0  # seconds between two looks
-HELD = (
-    8 << 20
-)  # bytes that bodies hold; a collection would look at all they have become, for 0.3 s if they hold 240 MB
+# bytes that bodies hold; a collection would look at all they have become, for 0.3 s if they hold 240 MB
+HELD = 8 << 20
 POSTPONED = 12  # looks; so long a collection waits for bodies that come one after the other
 
 

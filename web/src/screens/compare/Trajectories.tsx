@@ -1,3 +1,4 @@
+import "./trajectories.css";
 import { useMemo } from "react";
 import type { Step } from "~/api/cases";
 import { VisibleText } from "~/ui";

@@ -4,6 +4,7 @@ import { expect, test, vi } from "vitest";
 import type { ReviewCase } from "~/api/review";
 import { AnswerLine, type Given } from "./answers";
 
+const LONG = { timeout: 120_000 }; // of a machine that is busy with other things
 const cases: ReviewCase[] = ["a", "b", "c"].map((caseId, position) => ({ caseId, position }));
 const [a, b, c] = cases as [ReviewCase, ReviewCase, ReviewCase];
 
@@ -25,7 +26,7 @@ test("answers that come faster than the server takes them are all sent, in order
   line.give({ one: a, passed: false, note: "" }); // a second thought
   expect(line.over(cases).map((one) => one.mine)).toEqual([false, false, true]); // before the server has any
   for (const [at, [id, passed]] of ([["a", true], ["b", false], ["c", true], ["a", false]] as const).entries()) {
-    await vi.waitFor(() => expect(asked).toHaveLength(at + 1));
+    await vi.waitFor(() => expect(asked).toHaveLength(at + 1), LONG);
     expect([asked[at]?.given.one.caseId, asked[at]?.given.passed]).toEqual([id, passed]);
     asked[at]?.done();
   }
@@ -34,11 +35,11 @@ test("answers that come faster than the server takes them are all sent, in order
 test("an answer that the server does not take stays open with its problem, and can be sent again", async () => {
   const { line, asked } = slowLine();
   line.give({ one: a, passed: true, note: "" });
-  await vi.waitFor(() => expect(asked).toHaveLength(1));
+  await vi.waitFor(() => expect(asked).toHaveLength(1), LONG);
   asked[0]?.done(new Error("The server is gone."));
-  await vi.waitFor(() => expect(line.failures()).toHaveLength(1));
+  await vi.waitFor(() => expect(line.failures()).toHaveLength(1), LONG);
   expect(line.over(cases)[0]?.mine).toBeUndefined();
   line.give({ one: a, passed: true, note: "" });
   expect(line.failures()).toEqual([]);
-  await vi.waitFor(() => expect(asked).toHaveLength(2));
+  await vi.waitFor(() => expect(asked).toHaveLength(2), LONG);
 });

@@ -14,13 +14,14 @@ import pytest
 from assay import settings
 from assay.cli.server import serve
 from assay.concurrency.memory import GROWTH
-from assay.concurrency.workers import machine, process
+from assay.concurrency.workers import machine, process, process_pool
 from assay.concurrency.workers import pool as workers
 from assay.concurrency.workers.batch import Batch
 from assay.concurrency.workers.process_pool import Pool
 from assay.errors import ForeignFault, TimeFault, ValueFault
 from support.checks import pool_program
 from support.checks.pool_program import batch
+from support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,20 @@ def test_a_worker_gives_back_the_memory_that_an_item_needed():
         pool.close()
     assert full == b""
     assert int(after) < int(before) + GROWTH
+
+
+def test_a_process_ends_soon_while_another_is_free(tmp_path, monkeypatch):
+    monkeypatch.setattr(process_pool, "SPARE_IDLE", 0.001)
+    pool = Pool(3, memory=0, idle=3_600.0)
+    try:
+        meet = b"meet %s 2" % os.fsencode(tmp_path)
+        together = [pool.submit(batch(meet, seconds=None, wall_seconds=60)) for _ in range(2)]
+        assert [one.result(60) for one in together] == [[b""]] * 2
+        wait_until(lambda: pool.processes == 1)
+        (left,) = outcomes(pool, b"pid")
+    finally:
+        pool.close()
+    assert left.decode() in os.listdir(tmp_path)
 
 
 @pytest.fixture(scope="module")

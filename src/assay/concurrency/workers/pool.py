@@ -3,7 +3,7 @@ The worker processes of this host: `submit(Batch(…))` from any thread or event
 
 Owners (usually tenants) take turns, one slice of a batch at a time. One owner can hold all workers but one, so its
 queue delays another owner by at most the time limit of one item. A process starts when a batch finds no free worker. It
-ends after a minute without work, or when the pool is closed.
+ends after a minute without work, after ten seconds while another one is free too, or when the pool is closed.
 """
 
 import atexit

@@ -13,6 +13,7 @@ from assay.concurrency.workers.process import Process
 from assay.errors import ForeignFault
 
 IDLE = 60.0  # seconds
+SPARE_IDLE = 10.0  # seconds, while another process is free too: each keeps the models that it loaded
 MEMORY = 2 << 30  # limit of a worker's address space, in bytes
 
 
@@ -23,8 +24,8 @@ class Pool:
     0: the default. The first batch reads it, because it takes a millisecond and few processes have a batch.
 
     `memory` limits the address space of each process in bytes; 0 sets no limit. A process ends after `idle` seconds
-    without work; None: when the pool is closed. At most as many processes start at a time as there are already: items
-    that are quick are over before.
+    without work, and after SPARE_IDLE while another one is free too; None: when the pool is closed. At most as many
+    processes start at a time as there are already: items that are quick are over before.
     """
 
     def __init__(self, limit: int = 0, memory: int = MEMORY, idle: float | None = IDLE) -> None:
@@ -117,11 +118,18 @@ class Pool:
                     self._free -= 1
                     self._start_processes()
                     return batch
-                if not self._changed.wait(self._idle_seconds) and self._turn_of() is None:
+                idle = self._idle()
+                if not self._changed.wait(idle) and self._turn_of() is None and idle == self._idle():
                     break
             self._free -= 1
             self._processes.discard(process)
             return None
+
+    def _idle(self) -> float | None:
+        """The seconds without work after which a free process ends."""
+        if self._idle_seconds is None or self._free < 2:
+            return self._idle_seconds
+        return min(self._idle_seconds, SPARE_IDLE)
 
     def _turn(self) -> Batch | None:
         whose = self._turn_of()

@@ -67,7 +67,8 @@ def build(root: Path, into: Path, sbom_python: Path | None) -> list[Path]:
     (sources,) = into.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(sources) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+            archive.extractall(folder)  # noqa: S202  # made above
         run(Path(folder, sources.name.removesuffix(".tar.gz")), *hatchling, "wheel")
     if sbom_python is not None:
         run(root, sbom_python, root / "release" / "sbom.py", into / f"openassay-{version}.cdx.json", version)

@@ -34,7 +34,8 @@ def sources(folder):
             if (ROOT / name).exists():
                 archive.add(ROOT / name, name)
     with tarfile.open(packed) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        archive.extractall(folder)
     packed.unlink()
     return folder
 

@@ -176,23 +176,28 @@ def _small(bench: Bench) -> Row:
 
 
 def _large(bench: Bench, many: int) -> list[Row]:
+    """Measure the straight loop beside each round, because the speed of the machine varies. Each round has a new server."""
     task = bench.task(many)
-    with start_server(bench.folder / f"large-{many}") as host:
-        before = host.cpu
-        run = asyncio.run(evaluate_lines(host, Path(task.contexts)))
-        done = host.cpu - before
-        assert asyncio.run(read_lines(host, run)) == many
-        read = host.cpu - before - done
-        most = host.memory("VmHWM")
-    anchor = straight(task).cpu
-    note = f"reading the results took another {read / anchor:.2f}x"
+    written, read, most = list[float](), list[float](), list[float]()
+    for at in range(3):
+        with start_server(bench.folder / f"large-{many}-{at}") as host:
+            before = host.cpu
+            run = asyncio.run(evaluate_lines(host, Path(task.contexts)))
+            done = host.cpu - before
+            assert asyncio.run(read_lines(host, run)) == many
+            all_of_it = host.cpu - before
+            most.append(host.memory("VmHWM"))
+        anchor = straight(task).cpu
+        written.append(done / anchor)
+        read.append((all_of_it - done) / anchor)
+    note = f"reading the results took another {median(read):.2f}x"
     return [
         Row(
             f"{many:,} cases as ndjson: server CPU to the straight loop's",
             "at most",
             2.5,
-            values=[done / anchor],
+            values=written,
             note=note,
         ),
-        Row(f"{many:,} cases as ndjson: server memory at most", "at most", 300.0, "MB", values=[most]),
+        Row(f"{many:,} cases as ndjson: server memory at most", "at most", 300.0, "MB", values=[max(most)]),
     ]

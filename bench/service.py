@@ -20,6 +20,7 @@ from bench.measure import Row, straight
 
 CLIENTS = 32
 SECONDS, TURNS = 0.4, 5  # of one turn, and turns in a round
+LARGE_ROUNDS = 3  # a million lines take a minute
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
@@ -179,18 +180,18 @@ def _large(bench: Bench, many: int) -> list[Row]:
     """Measure the straight loop beside each round, because the speed of the machine varies. Each round has a new server."""
     task = bench.task(many)
     written, read, most = list[float](), list[float](), list[float]()
-    for at in range(3):
+    for at in range(LARGE_ROUNDS):
         with start_server(bench.folder / f"large-{many}-{at}") as host:
             before = host.cpu
             run = asyncio.run(evaluate_lines(host, Path(task.contexts)))
             done = host.cpu - before
             assert asyncio.run(read_lines(host, run)) == many
-            all_of_it = host.cpu - before
+            whole = host.cpu - before
             most.append(host.memory("VmHWM"))
         anchor = straight(task).cpu
         written.append(done / anchor)
-        read.append((all_of_it - done) / anchor)
-    note = f"reading the results took another {median(read):.2f}x"
+        read.append((whole - done) / anchor)
+    note = f"{LARGE_ROUNDS} rounds; reading the results took another {median(read):.2f}x"
     return [
         Row(
             f"{many:,} cases as ndjson: server CPU to the straight loop's",

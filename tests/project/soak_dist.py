@@ -4,9 +4,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,15 +28,13 @@ def sources(folder):
     folder.mkdir(parents=True)
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    packed = folder.with_suffix(".tar")
-    with tarfile.open(packed, "w") as archive:
-        for name in [*names, *GENERATED]:
-            if (ROOT / name).exists():
-                archive.add(ROOT / name, name)
-    with tarfile.open(packed) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
-        archive.extractall(folder)
-    packed.unlink()
+    for name in names:
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    for name in GENERATED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copy(ROOT / name, folder / name)
     return folder
 
 
